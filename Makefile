@@ -1,0 +1,48 @@
+# Each line below is a command that you could type yourself.
+
+PYTHON ?= python3
+PIP_ARGS ?=
+ARGS ?=
+CHECK ?=
+
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: help venv lab test rerun bench clean
+
+help: ## show this text
+	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo ""
+	@echo "  PYTHON=python3.12      the Python (3.11 or newer) that .venv is made with"
+	@echo "  PIP_ARGS='...'         more arguments for pip install"
+	@echo "  ARGS='...'             more arguments for pytest, tools/rerun.py, benchmarks"
+
+venv: $(STAMP) ## set up .venv with the pinned packages
+
+$(STAMP): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or sys.exit("This course needs Python 3.11 or newer, and " + sys.executable + " is Python " + v + ".\nName a newer one, for example: make venv PYTHON=python3.12")'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements.txt
+	$(BIN)/python -m pip install $(PIP_ARGS) --no-deps -e .
+	touch $(STAMP)
+
+lab: $(STAMP) ## open JupyterLab in notebooks/
+	cd notebooks && ../$(BIN)/python -m jupyterlab $(ARGS)
+
+test: $(STAMP) ## run every check and every test, all notebooks included
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" notebooks
+	$(BIN)/python -m pytest $(ARGS)
+
+rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
+	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
+
+bench: $(STAMP) ## measure launch and %%px
+	$(BIN)/python benchmarks/launch.py $(ARGS)
+	$(BIN)/python benchmarks/px.py $(ARGS)
+
+clean: ## remove .venv and caches
+	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build course_utils.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name .ipynb_checkpoints -type d -prune -exec rm -rf {} +
