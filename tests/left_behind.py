@@ -1,0 +1,136 @@
+"""Fail a run that leaves processes behind, and end them.
+
+Every process that a test starts inherits a mark in its environment, so one that has
+lost its parent is found, too. Processes are ended by pid and start time, never by
+name.
+"""
+
+import bisect
+import contextlib
+import os
+import time
+import uuid
+from collections.abc import Generator
+
+import psutil
+import pytest
+
+MARK = "COURSE_TEST_RUN"  # environment variable: the ids of this and the outer runs
+PATIENCE = 5.0  # seconds that a process may take to end after the last test
+
+RUN = pytest.StashKey[str]()
+STARTS = pytest.StashKey[list[tuple[float, str]]]()  # when each test started
+DONE = pytest.StashKey[bool]()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Mark this process, and so every process that starts from here."""
+    run = uuid.uuid4().hex
+    session.config.stash[RUN] = run
+    session.config.stash[STARTS] = []
+    os.environ[MARK] = " ".join([*os.environ.get(MARK, "").split(), run])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Remember when a test started, to say later which one a process is from."""
+    item.config.stash[STARTS].append((time.time(), item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
+    """Report what is left after the last test as one more error of the run."""
+    result = yield
+    _check(session)
+    return result
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Report what is left after a run that was cut short."""
+    if DONE not in session.config.stash and _check(session):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _check(session: pytest.Session) -> bool:
+    """Report and end the processes of this run; say whether there were any."""
+    session.config.stash[DONE] = True
+    left = _wait_for_end(session.config.stash[RUN])
+    if not left:
+        return False
+    starts = session.config.stash[STARTS]
+    lines = [_describe(process, starts) for process in left]
+    _end(left)
+    report = pytest.TestReport(
+        nodeid="processes left behind",
+        location=("processes left behind", None, ""),
+        keywords={},
+        outcome="failed",
+        longrepr="Alive after the last test, now ended:\n" + "\n".join(lines),
+        when="teardown",
+    )
+    session.config.hook.pytest_runtest_logreport(report=report)
+    return True
+
+
+def _wait_for_end(run: str) -> list[psutil.Process]:
+    """Return the processes of `run` that are still alive after the patience."""
+    deadline = time.monotonic() + PATIENCE
+    while (left := _alive(run)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
+def _alive(run: str) -> list[psutil.Process]:
+    """Return the living processes that descend from this one or carry its mark."""
+    children = set(psutil.Process().children(recursive=True))
+    return sorted(
+        (
+            process
+            for process in children | set(psutil.process_iter())
+            if process.pid != os.getpid()
+            and (process in children or _is_marked(process, run))
+            and not _ends_by_itself(process)
+        ),
+        key=lambda process: process.pid,
+    )
+
+
+def _is_marked(process: psutil.Process, run: str) -> bool:
+    try:
+        return run in process.environ().get(MARK, "").split()
+    except (psutil.Error, OSError):
+        return False  # gone, a zombie, or of another user
+
+
+def _ends_by_itself(process: psutil.Process) -> bool:
+    """Say whether `process` is over, or the tracker that Python ends at its exit."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE or (
+            process.ppid() == os.getpid()
+            and any("multiprocessing.resource_tracker" in s for s in process.cmdline())
+        )
+    except psutil.Error:
+        return True
+
+
+def _describe(process: psutil.Process, starts: list[tuple[float, str]]) -> str:
+    """Return one line: pid, command, and the test during which it started."""
+    try:
+        command = " ".join(process.cmdline())[:120] or process.name()
+        index = bisect.bisect(starts, (process.create_time(), "~"))
+    except psutil.Error:
+        return f"pid {process.pid}: ended meanwhile"
+    test = starts[max(index - 1, 0)][1] if starts else "no test"
+    return f"pid {process.pid} (started about when {test} ran): {command}"
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    _, stubborn = psutil.wait_procs(processes, timeout=2)
+    for process in stubborn:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(stubborn, timeout=2)
