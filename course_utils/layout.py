@@ -42,7 +42,7 @@ class Snapshot:
         if value is None:
             return None
         if isinstance(value, (list, tuple)):
-            kept = _ends(len(value), MAX_ITEMS)
+            kept = ends(len(value), MAX_ITEMS)
             return Blocks(tuple(cls.of(value[i]) for i in kept), len(value))
         if isinstance(value, (bool, int, float, complex, str)):
             return cls((), type(value).__name__, (value,), "cpu")
@@ -134,7 +134,7 @@ def _axes(shape: Sequence[int]) -> tuple[Index, ...]:
     return tuple(tuple(range(length)) for length in shape)
 
 
-def _ends(length: int, most: int) -> Index:
+def ends(length: int, most: int) -> Index:
     """List the indices of a dimension, or its first and last ones: `most` in all."""
     if length <= most:
         return tuple(range(length))
@@ -151,7 +151,7 @@ def _kept(shape: tuple[int, ...]) -> tuple[Index, ...] | None:
             break
     else:
         most = 1
-    return tuple(_ends(length, most) for length in shape)
+    return tuple(ends(length, most) for length in shape)
 
 
 def _elements(value: Any, axes: tuple[Index, ...]) -> Any:
