@@ -1,0 +1,205 @@
+"""Start and stop the ipyparallel cluster whose engines become the ranks.
+
+Two ways, one interface: `Forked` forks the engines from one process (Linux, the
+default); `HandedOver` lets one of ipyparallel's own launchers start them (mpi,
+ssh, slurm, or plain local processes).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from course_utils.fork import ForkParent
+
+CONTROLLER = [
+    "--IPController.enable_curve=True",  # no other user can read or send
+    "--IPController.use_threads=True",  # one process instead of nine
+    "--IPController.broadcast_scheduler_depth=0",
+    "--IPController.db_class=NoDB",
+    "--HeartMonitor.period=100",  # ms; an engine registers at its first beat
+    "--HeartMonitor.max_heartmonitor_misses=600",
+    "--log-level=ERROR",
+]
+ENGINE = ["--log-level=ERROR"]
+SAME_MACHINE = ("local", "mpi")  # launchers whose engines run beside the client
+LOOPBACK = "127.0.0.1"
+QUIET = 40  # log level of the client's side: errors only
+
+
+class StartError(RuntimeError):
+    """The world could not be started; nothing of it is left running."""
+
+
+class Forked:
+    """A cluster on this machine, forked from one process. Linux only."""
+
+    local = True
+
+    def __init__(self, world_size: int) -> None:
+        self.world_size = world_size
+        self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # mode 0700
+        self.id = self.folder.name
+        common = [f"--profile-dir={self.folder}", f"--cluster-id={self.id}"]
+        self.parent = ForkParent(
+            self.folder,
+            controller=[f"--ip={LOOPBACK}", *CONTROLLER, *common],
+            environment=environment(),
+        )
+        self.client = None
+
+    def start(self, limit: float) -> None:
+        """Start controller and engines, and connect; `limit` in seconds."""
+        from course_utils import launchers
+
+        cluster = launchers.ForkedCluster(
+            controller=launchers.ForkedControllerLauncher,
+            engines=launchers.ForkedEngineSetLauncher,
+            fork_parent=self.parent,
+            profile_dir=str(self.folder),
+            cluster_id=self.id,
+            cluster_file="",
+            load_profile=False,
+            shutdown_atexit=False,  # the fork parent sees to that
+            delay=0,
+            log_level=QUIET,
+        )
+        cluster.start_controller_sync()
+        cluster.config.EngineLauncher.engine_args = ENGINE
+        cluster.start_engines_sync(self.world_size)
+        self.client = cluster.connect_client_sync()
+        wait_for_engines(self, limit)
+
+    def ended(self) -> dict[int, int]:
+        """Return the exit codes of engines that have ended, by rank."""
+        engines = self.client.cluster.engine_set.stop_data.get("engines", {})
+        exits = self.parent.exits() if engines else {}
+        return {int(i): exits.get(d["pid"], 1) for i, d in engines.items()}
+
+    def last_words(self, rank: int, lines: int = 12) -> str:
+        """Return the end of what the engine of `rank` wrote to its log."""
+        for log in self.folder.glob(f"log/ipengine-*-{rank}.log"):
+            return tail(log, lines)
+        return ""
+
+    def stop(self) -> None:
+        """End every process of this cluster, at once."""
+        self.parent.end()
+        if self.client is not None:
+            self.client.close(linger=0)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class HandedOver:
+    """A cluster whose engines one of ipyparallel's own launchers starts.
+
+    engines: name of the launcher, as in "mpi" or "slurm", or its class; None
+        for the launcher that the profile names.
+    profile: ipyparallel profile that configures it.
+    """
+
+    def __init__(
+        self, world_size: int, engines: str | type | None, profile: str | None
+    ) -> None:
+        self.world_size = world_size
+        self.engines, self.profile = engines, profile
+        self.local = profile is None and engines in SAME_MACHINE
+        self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # mode 0700
+        self.cluster = self.client = None
+
+    def start(self, limit: float) -> None:
+        """Start controller and engines, and connect; `limit` in seconds."""
+        from ipyparallel import Cluster
+
+        chosen = {"engines": self.engines} if self.engines else {}
+        if self.profile is None:
+            chosen["profile_dir"] = str(self.folder)
+        else:
+            chosen["profile"] = self.profile
+        if self.local:
+            chosen["controller_ip"] = LOOPBACK
+        self.cluster = cluster = Cluster(
+            **chosen,
+            n=self.world_size,
+            controller_args=CONTROLLER,
+            cluster_id=self.folder.name,
+            cluster_file="",
+            delay=0,
+            log_level=QUIET,
+        )
+        leashed = [sys.executable, "-m", "course_utils.leash", str(os.getpid())]
+        cluster.config.LocalControllerLauncher.controller_cmd = [
+            *leashed,
+            "ipyparallel.controller",
+        ]
+        cluster.config.EngineLauncher.engine_args = ENGINE
+        cluster.config.EngineLauncher.environment = environment()
+        cluster.config.LocalEngineSetLauncher.delay = 0.0
+        cluster.start_cluster_sync()
+        self.client = cluster.connect_client_sync()
+        wait_for_engines(self, limit)
+
+    def ended(self) -> dict[int, int]:
+        """Return the exit codes of engines that have ended, by number."""
+        engines = self.cluster.engine_set
+        ended = engines.stop_data or {}
+        if "engines" in ended:
+            return {int(i): d["exit_code"] or 1 for i, d in ended["engines"].items()}
+        return {0: ended.get("exit_code") or 1} if engines.state == "after" else {}
+
+    def last_words(self, rank: int, lines: int = 12) -> str:
+        """Return the end of the output of the engines, as ipyparallel keeps it."""
+        output = self.cluster.engine_set.get_output()
+        return "\n".join(output.splitlines()[-lines:])
+
+    def stop(self) -> None:
+        """End the engines and the controller as their launcher does."""
+        if self.client is not None:
+            self.client.close(linger=0)
+        if self.cluster is not None:
+            self.cluster.stop_cluster_sync()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that all processes of a world get."""
+    defaults = {
+        "OMP_NUM_THREADS": "1",  # as torchrun does: ranks share the cores
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    return {name: os.environ.get(name, value) for name, value in defaults.items()}
+
+
+def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:
+    """Wait until every engine has registered; tell why if one does not."""
+    deadline = time.monotonic() + limit
+    while len(cluster.client.ids) < cluster.world_size:
+        ended = cluster.ended()
+        if ended:
+            rank, code = min(ended.items())
+            raise StartError(
+                f"rank {rank} ended while it started ({exit_text(code)}); its last "
+                f"words:\n{cluster.last_words(rank) or '(none)'}"
+            )
+        if time.monotonic() > deadline:
+            there = len(cluster.client.ids)
+            raise StartError(
+                f"{there} of {cluster.world_size} ranks started within "
+                f"{limit:.0f} s; the machine may be short of memory or very busy"
+            )
+        time.sleep(0.01)
+
+
+def exit_text(code: int) -> str:
+    """Put an exit code into words; negative codes are signals."""
+    return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def tail(path: Path, lines: int) -> str:
+    """Return the last lines of a text file."""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])

@@ -1,0 +1,169 @@
+"""What `launch` installs on an engine to make it a rank.
+
+Everything here runs in the engine's process: the environment variables that
+torchrun would set, the port kept for rendezvous by hand, and tracebacks that
+show the learner's own lines.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import signal
+import socket
+import traceback
+from importlib import import_module
+from types import TracebackType
+
+from IPython import get_ipython
+
+from course_utils import watch
+from course_utils.layout import Blocks, Snapshot
+
+
+def environment(
+    rank: int,
+    world_size: int,
+    local_rank: int,
+    local_world_size: int,
+    master: tuple[str, int],
+) -> dict[str, str]:
+    """Return the environment variables that torchrun sets for a rank.
+
+    master: address and port of the rendezvous.
+    Source: https://docs.pytorch.org/docs/stable/elastic/run.html
+    """
+    return {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local_rank),
+        "WORLD_SIZE": str(world_size),
+        "LOCAL_WORLD_SIZE": str(local_world_size),
+        "MASTER_ADDR": master[0],
+        "MASTER_PORT": str(master[1]),
+    }
+
+
+def become_rank(
+    variables: dict[str, str], guard: bool, address: str, leash: int
+) -> None:
+    """Turn this engine into a rank: its environment, guard and tracebacks.
+
+    variables: what `environment` returned for this rank.
+    guard: compare every collective across the ranks before it runs.
+    address: of the network interface that collectives are to use.
+    leash: pid of the process with which this one ends; 0 for none.
+    """
+    from torch import distributed as dist
+
+    if leash:
+        from course_utils.leash import follow
+
+        follow(leash)
+    os.environ.update(variables)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ.setdefault(name, interface(address))
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL" if guard else "OFF"
+    dist.set_debug_level_from_env()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    shell = get_ipython()
+    shell.InteractiveTB.structured_traceback = short_traceback
+    shell.SyntaxTB.structured_traceback = short_syntax_error
+    watch.Watcher().start()
+
+
+def reserve_port(address: str) -> int:
+    """Hold a free port at `address` for a rendezvous by hand; return it.
+
+    The socket is bound but does not listen. The store of ``env://`` may still
+    listen on the port (both sockets allow reuse), while no other process is
+    given it, so two worlds never meet there.
+    """
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((address, 0))
+    get_ipython().kernel.held_port = held  # as long as the engine lives
+    return held.getsockname()[1]
+
+
+def short_traceback(
+    etype: type, evalue: BaseException, tb: TracebackType | None, *_, **__
+) -> list[str]:
+    """Return the learner's own lines on the way to the error, outermost first."""
+    frames = [f for f in traceback.extract_tb(tb) if watch.is_cell(f.filename)]
+    if not frames:
+        return []
+    places = [f"at line {frames[0].lineno}: {source(frames[0])}"]
+    if len(frames) > 1:
+        inner = frames[-1]
+        places.append(f"in {inner.name}, line {inner.lineno}: {source(inner)}")
+    return places
+
+
+def short_syntax_error(
+    etype: type, evalue: SyntaxError, *_, **__
+) -> list[str]:
+    """Return the place of a syntax error."""
+    text = (evalue.text or "").strip()
+    return [f"at line {evalue.lineno}: {text}"]
+
+
+def source(frame: traceback.FrameSummary) -> str:
+    """Return the source line of a frame, as far as it is known."""
+    line = frame.line or linecache.getline(frame.filename, frame.lineno or 0)
+    return line.strip()
+
+
+def pull(name: str) -> tuple[bool, object]:
+    """Return whether this rank has a variable `name`, and its value."""
+    names = get_ipython().user_ns
+    return name in names, names.get(name)
+
+
+def push(name: str, value: object) -> None:
+    """Assign a variable of this rank."""
+    get_ipython().user_ns[name] = value
+
+
+def snapshots(names: tuple[str, ...]) -> list[Snapshot | Blocks | None]:
+    """Return what the variables `names` look like here; None where missing."""
+    user_ns = get_ipython().user_ns
+    return [Snapshot.of(user_ns.get(name)) for name in names]
+
+
+def place(peer: str) -> dict[str, object]:
+    """Tell where this rank runs: pid, host, and its address towards `peer`."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((peer, 9))  # sends nothing; asks the routing table
+        address = probe.getsockname()[0]
+    return {"pid": os.getpid(), "host": socket.gethostname(), "address": address}
+
+
+def whereabouts() -> dict[str, object]:
+    """Tell on which process, host and device this rank runs."""
+    from course_utils.process_group import device
+
+    return {
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "device": str(device()),
+    }
+
+
+def interface(address: str) -> str:
+    """Return the name of the network interface that has `address`."""
+    import psutil
+
+    for name, addresses in psutil.net_if_addrs().items():
+        if any(a.address == address for a in addresses):
+            return name
+    raise OSError(f"no network interface of {socket.gethostname()} has {address}")
+
+
+def call(function: str, *args: object) -> object:
+    """Call a function of the course by name, as in "process_group:init".
+
+    The client names rank-side functions in this way, so that it need not import
+    their modules, and torch with them.
+    """
+    module, _, name = function.partition(":")
+    return getattr(import_module(f"course_utils.{module}"), name)(*args)

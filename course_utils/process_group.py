@@ -1,0 +1,78 @@
+"""Initialise and destroy the default process group of this rank."""
+
+from __future__ import annotations
+
+import os
+import socket
+from datetime import timedelta
+
+import torch
+from torch import distributed as dist
+
+
+def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
+    """Join the default process group; return its backend.
+
+    Rank and world size come from the environment, as under torchrun.
+
+    backend: "gloo", "nccl" or another name that torch knows.
+    timeout: seconds after which a collective that waits fails.
+    store: path of a file that no group has used before (all ranks on one
+        machine), or the address and port at which `open_store` listens.
+    """
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    limit = timedelta(seconds=timeout)
+    if backend == "nccl":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    if isinstance(store, str):
+        shared = dist.FileStore(store, world_size)
+    else:
+        shared = _opened.pop(store, None) or dist.TCPStore(
+            *store, world_size, is_master=False, timeout=limit
+        )
+    dist.init_process_group(
+        backend,
+        store=dist.PrefixStore("course", shared),
+        rank=rank,
+        world_size=world_size,
+        timeout=limit,
+    )
+    return dist.get_backend()
+
+
+def destroy() -> None:
+    """Leave the default process group and all of its sub-groups, if any."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def open_store(address: str, world_size: int) -> tuple[str, int]:
+    """Open a store that listens at `address` alone; return where.
+
+    torch's own TCPStore listens on every interface of the machine, whatever
+    address it is given, unless it is handed a socket that is already bound.
+    """
+    listener = socket.create_server((address, 0))
+    port = listener.getsockname()[1]
+    _opened[address, port] = dist.TCPStore(
+        address,
+        port,
+        world_size,
+        is_master=True,
+        wait_for_workers=False,
+        master_listen_fd=listener.detach(),
+    )
+    return address, port
+
+
+_opened: dict[tuple[str, int], dist.TCPStore] = {}  # until `init` takes it
+
+
+def device() -> torch.device:
+    """Return the device of this rank, chosen by LOCAL_RANK.
+
+    The rank itself would be wrong on the second machine, whose first GPU is 0.
+    """
+    if dist.is_initialized() and dist.get_backend() == "nccl":
+        return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    return torch.device("cpu")

@@ -1,0 +1,48 @@
+"""How ranks and their messages are written: tags, ranges, readable errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+NOISE = [
+    (re.compile(r"\x1b\[[0-9;]*m"), ""),  # colours
+    (re.compile(r"Exception raised from .*", re.DOTALL), ""),  # C++ frames
+    (re.compile(r"\[/[^\]]*/([\w.]+\.cc):\d+\]\s*"), ""),  # C++ source lines
+    (re.compile(r"(remote|local|peer)?=?\s*\[[0-9a-fA-F.:]+\]:\d+"), ""),  # peers
+    (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}:\d+\b"), "its peer"),
+]
+
+
+def rank_list(ranks: Iterable[int]) -> str:
+    """Write ranks with the ranges drawn together, as in "0–2, 5"."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    return ", ".join(f"{a}–{b}" if b > a else str(a) for a, b in runs)
+
+
+def these_ranks(ranks: Iterable[int]) -> str:
+    """Write "rank 1", or "ranks 0–2, 5"."""
+    ranks = list(ranks)
+    return f"rank{'s' if len(ranks) > 1 else ''} {rank_list(ranks)}"
+
+
+def tag(ranks: Iterable[int]) -> str:
+    """Return the mark in front of what ranks said, as in "[ranks 0–3]"."""
+    return f"[{these_ranks(ranks)}]"
+
+
+def indent(text: str) -> list[str]:
+    """Return the lines of a text, set two spaces in."""
+    return [f"  {line}".rstrip() for line in text.split("\n")]
+
+
+def readable(message: str) -> str:
+    """Take colours, C++ frames, addresses and ports out of an error message."""
+    for noise, instead in NOISE:
+        message = noise.sub(instead, message)
+    return message.strip()
