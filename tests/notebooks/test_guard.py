@@ -1,20 +1,27 @@
-"""The guards themselves: nbval_guard and left_behind on small notebooks."""
+"""The guards themselves: nbval_guard and left_behind, seen from an inner run."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import nbformat.v4 as nb4
 import psutil
 import pytest
 
 TESTS = Path(__file__).parents[1]
-LIMIT = 100  # seconds for one inner run
-CELL_LIMIT = 3  # seconds: --nbval-cell-timeout of the inner runs
+LIMIT = 200  # seconds for one inner run
 HANG = "import time\ntime.sleep(600)"
 SWALLOW = (
-    "import time\ntry:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    print('ok')"
+    f"try:\n    {HANG.replace(chr(10), '; ')}\nexcept KeyboardInterrupt:\n    pass"
 )
+LEAVE = """\
+import pathlib, subprocess, sys
+command = [sys.executable, "-c", "import time; time.sleep(600)"]
+process = subprocess.Popen(command, start_new_session=True)
+_ = pathlib.Path("pid").write_text(str(process.pid))"""
+MAY_RAISE = ("raises-exception", "nbval-ignore-output")
 
 
 def cell(source: str, output: str = "", *, count: int | None = 1, tags: tuple = ()):
@@ -25,112 +32,96 @@ def cell(source: str, output: str = "", *, count: int | None = 1, tags: tuple = 
     )
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
-    """Return a function that runs nbval with the guards on a notebook of cells."""
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
-
-    def run(*cells, guard: bool = True) -> pytest.RunResult:
-        notebook = nb4.new_notebook(cells=list(cells))
-        pytester.path.joinpath("small.ipynb").write_text(nb4.writes(notebook))
-        guards = ["-p", "nbval_guard", "-p", "left_behind"] if guard else []
-        return pytester.runpytest_subprocess(
-            *guards,
-            *["--nbval", "--nbval-current-env", f"--nbval-cell-timeout={CELL_LIMIT}"],
-            *["-p", "no:cacheprovider", "-rA", "small.ipynb"],
-            timeout=LIMIT,
-        )
-
-    return run
-
-
-def test_a_good_notebook_passes(run):
-    result = run(cell("print(1)", "1\n"), cell("x = 2"), cell("print(x)", "2\n"))
-    result.assert_outcomes(passed=3)
-    assert result.ret == 0
-
-
-def test_a_wrong_output_fails(run):
-    run(cell("print(1)", "2\n"), cell("x = 2")).assert_outcomes(failed=1, passed=1)
+NOTEBOOKS = {
+    "good": [cell("print(1)", "1\n"), cell("x = 2"), cell("print(x)", "2\n")],
+    "wrong": [cell("print(1)", "2\n"), cell("x = 2")],
+    "hang": [cell("x = 1"), cell(HANG), cell("x", tags=MAY_RAISE), cell("y = x")],
+    "hang_may_raise": [cell(HANG, tags=MAY_RAISE), cell("x = 1")],
+    "swallow": [cell(SWALLOW), cell("x = 1")],
+    "never_ran": [cell("x = 1"), cell("print(1)", count=None), cell("", count=None)],
+    "skip": [cell("x = 1", tags=("nbval-skip",)), cell("x = 1")],
+    "dies": [cell("import os\nos._exit(1)", tags=MAY_RAISE), cell("x = 1")],
+    "leaves": [cell(LEAVE)],
+}
+EXPECTED = {
+    "good": ["passed", "passed", "passed"],
+    "wrong": ["Cell outputs differ", "passed"],
+    "hang": ["passed", "not done after 3 s", *["not run: Cell 1 stopped"] * 2],
+    "hang_may_raise": ["not done after 3 s", "not run: Cell 0 stopped"],
+    "swallow": ["not done after 3 s", "not run: Cell 0 stopped"],
+    "never_ran": ["passed", "committed without having been run", "passed"],
+    "skip": ["the cell never ran", "passed"],
+    "dies": ["not done after 3 s", "not run: Cell 0 stopped"],
+    "leaves": ["passed"],
+}
 
 
-def test_a_hanging_cell_fails_and_the_rest_does_not_run(run):
-    result = run(cell("x = 1"), cell(HANG), cell("x"), cell("y = x"))
-    result.assert_outcomes(passed=1, failed=3)
-    result.stdout.fnmatch_lines(
-        [
-            "*small.ipynb, Cell 1: the cell was not done after 3 s*",
-            "*small.ipynb, Cell 2: not run: Cell 1 stopped this notebook*",
-            "*small.ipynb, Cell 3: not run: Cell 1 stopped this notebook*",
-        ]
+def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+    """Run pytest with both guards, and nothing else of this project, in `folder`."""
+    command = [sys.executable, "-m", "pytest", "-p", "nbval_guard", "-p", "left_behind"]
+    return subprocess.run(
+        [*command, "-p", "no:cacheprovider", "-c", os.devnull, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
     )
 
 
-@pytest.mark.parametrize("source", [HANG, SWALLOW], ids=["hang", "swallow"])
-def test_a_hanging_cell_that_may_raise_fails(run, source):
-    """The cell is tagged, and its output agrees with what the interrupt leaves."""
-    tags = ("raises-exception", "nbval-ignore-output")
-    result = run(cell(source, tags=tags), cell("x = 1"))
-    result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["*Cell 0: the cell was not done after 3 s*"])
-
-
-def test_nbval_alone_passes_the_hanging_cell(run):
-    """The reason for the guard. When this fails, nbval has become stricter."""
-    tags = ("raises-exception", "nbval-ignore-output")
-    result = run(cell(SWALLOW, tags=tags), cell("x = 1"), guard=False)
-    assert result.ret == 0
-
-
-def test_a_cell_that_was_not_run_before_the_commit_fails(run):
-    result = run(cell("x = 1"), cell("print(1)", count=None), cell("", count=None))
-    result.assert_outcomes(passed=2, failed=1)
-    result.stdout.fnmatch_lines(["*Cell 1: committed without having been run*"])
-
-
-def test_a_skipped_cell_fails(run):
-    result = run(cell("x = 1", tags=("nbval-skip",)))
-    result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*Cell 0: the cell never ran*"])
-
-
-def test_a_kernel_that_dies_fails_every_cell_from_there(run):
-    tags = ("raises-exception", "nbval-ignore-output")
-    result = run(cell("import os\nos._exit(1)", tags=tags), cell("x = 1", tags=tags))
-    result.assert_outcomes(failed=2)
-
-
-def test_a_process_left_behind_fails_the_run_and_is_ended(run, pytester):
-    """The process has left its session, its parent is dead, its cell passed."""
-    source = (
-        "import subprocess, sys, pathlib\n"
-        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],\n"
-        "                     start_new_session=True)\n"
-        "_ = pathlib.Path('pid').write_text(str(p.pid))"
+@pytest.fixture(scope="module")
+def inner(tmp_path_factory) -> tuple[dict, subprocess.CompletedProcess, int]:
+    """Run all notebooks once: verdicts by notebook, the run, the pid left behind."""
+    folder = tmp_path_factory.mktemp("guarded")
+    for name, cells in NOTEBOOKS.items():
+        text = nb4.writes(nb4.new_notebook(cells=cells))
+        (folder / f"{name}.ipynb").write_text(text)
+    done = run_pytest(
+        folder,
+        *["--rootdir=.", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=3"],
+        *["--junitxml=report.xml", "-rA", "."],
     )
-    result = run(cell(source))
-    pid = int(pytester.path.joinpath("pid").read_text())
-    result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines([f"*pid {pid} *small.ipynb::Cell 0*time.sleep(600)*"])
-    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    verdicts = {name: [] for name in NOTEBOOKS}
+    for case in ElementTree.parse(folder / "report.xml").iter("testcase"):
+        if case.get("name", "").startswith("Cell "):
+            texts = [f"{child.get('message')}\n{child.text}" for child in case]
+            verdicts[case.get("classname").removesuffix(".ipynb")].append(
+                "\n".join(texts) or "passed"
+            )
+    return verdicts, done, int((folder / "pid").read_text())
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_verdicts(inner, name):
+    verdicts, _, _ = inner
+    for verdict, expected in zip(verdicts[name], EXPECTED[name], strict=True):
+        assert expected in verdict
+        assert (verdict == "passed") == (expected == "passed")
+
+
+def test_process_left_behind_fails_the_run_and_is_ended(inner):
+    """Its cell passed, and it has lost its parent and left its session."""
+    _, done, pid = inner
+    lines = [line for line in done.stdout.splitlines() if line.startswith(f"pid {pid}")]
+    assert len(lines) == 1
+    assert "leaves.ipynb::Cell 0" in lines[0]
+    assert "time.sleep(600)" in lines[0]
+    assert done.stdout.rstrip().splitlines()[-1].count(" 1 error") == 1
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert not psutil.pid_exists(pid)
 
 
-def test_a_process_left_by_a_run_cut_short_is_ended(pytester, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(TESTS))
-    pytester.makepyfile(
-        f"""
-        import pathlib, subprocess
-
-        def test_leaves():
-            command = [{sys.executable!r}, "-c", "import time; time.sleep(600)"]
-            p = subprocess.Popen(command)
-            pathlib.Path("pid").write_text(str(p.pid))
-            raise KeyboardInterrupt
-        """
-    )
-    result = pytester.runpytest_subprocess("-p", "left_behind", timeout=LIMIT)
-    pid = int(pytester.path.joinpath("pid").read_text())
-    assert result.ret != 0
+def test_process_left_by_a_run_cut_short_is_ended(tmp_path):
+    code = f"def test_leaves():\n    exec({LEAVE!r})\n    raise KeyboardInterrupt"
+    (tmp_path / "test_inner.py").write_text(code)
+    done = run_pytest(tmp_path, "test_inner.py")
+    pid = int((tmp_path / "pid").read_text())
+    assert f"pid {pid}" in done.stdout
     assert not psutil.pid_exists(pid)
-    assert os.getpid() != pid
+
+
+def test_no_process_left_no_complaint(tmp_path):
+    (tmp_path / "test_inner.py").write_text("def test_leaves_nothing():\n    pass")
+    done = run_pytest(tmp_path, "test_inner.py")
+    assert "left behind" not in done.stdout
+    assert done.returncode == 0
