@@ -22,7 +22,7 @@ CELL_HEIGHT, CELL_MIN_WIDTH, CELL_PADDING = 0.30, 0.34, 0.18
 MARGIN, COLUMN_GAP, ROW_GAP, LIST_GAP, SLICE_GAP = 0.08, 0.32, 0.12, 0.16, 0.09
 HEADER_HEIGHT = 0.46
 CAP_HEIGHT = 0.729  # of DejaVu Sans, as a share of its size
-MOST_COLOURS = 96
+MOST_COLOURS = 64
 DARK, GREY, LIGHT = "#222222", "#666666", "#c8c8c8"
 
 
@@ -217,7 +217,8 @@ def _entry(
 def _word(page: Page, word: str, x: float, y: float, width: float) -> None:
     if word != NOT_HELD:
         page.box(x, y, width, CELL_HEIGHT, "white", LIGHT, linestyle=(0, (3, 2)))
-    page.write(x + width / 2, y + CELL_HEIGHT / 2, word, 8, GREY)
+    size = 11 if word == NOT_HELD else 8
+    page.write(x + width / 2, y + CELL_HEIGHT / 2, word, size, GREY)
 
 
 def _starts(rows: Rows, i: int, j: int) -> bool:
