@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,21 +30,20 @@ def picture(tensors: Mapping[str, Sequence[Held]]) -> Picture:
             "expected one or more names with an entry for every rank, got "
             f"{counts or 'no names'}; put None where a rank holds nothing"
         )
-    shards = next(iter(tensors.values()))
+    first, shards = next(iter(tensors.items()))
     columns = []
     for name, held in tensors.items():
-        own = held is shards
+        own = name == first
         nodes = [
-            node_of(
-                entry,
-                (lambda s, rank=rank: (rank,) * len(s.values))
-                if own
-                else (lambda s: origins(s, shards)),
-            )
+            node_of(entry, _from_rank(rank) if own else lambda s: origins(s, shards))
             for rank, entry in enumerate(held)
         ]
         columns.append(Column(name, _caption(held), nodes, own))
     return Picture(tuple(columns))
+
+
+def _from_rank(rank: int) -> Callable[[Snapshot], tuple[int, ...]]:
+    return lambda snapshot: (rank,) * len(snapshot.values)
 
 
 def _caption(held: Sequence[Held]) -> str:
@@ -55,9 +54,11 @@ def _caption(held: Sequence[Held]) -> str:
         return "".join(kinds)
     if all(isinstance(entry, Blocks) for entry in entries):
         return "different lists"
-    dtypes = {getattr(entry, "dtype", "list") for entry in entries}
+    if any(isinstance(entry, Blocks) for entry in entries):
+        return "different types"
+    dtypes = {entry.dtype for entry in entries}
     return (
-        f"different shapes, {dtypes.pop()}" if len(dtypes) == 1 else "different types"
+        "different dtypes" if len(dtypes) > 1 else f"different shapes, {dtypes.pop()}"
     )
 
 

@@ -233,6 +233,31 @@ def test_every_number_of_dimensions_can_be_drawn(shape):
     assert len(repr(pic).splitlines()) >= 3
 
 
+@pytest.mark.parametrize(
+    ("held", "caption"),
+    [
+        ([torch.ones(2), torch.ones(2)], "(2,) float32"),
+        ([torch.ones(2), None], "(2,) float32"),
+        ([torch.ones(2), torch.ones(3)], "different shapes, float32"),
+        ([torch.ones(2), torch.ones(2).int()], "different dtypes"),
+        ([[torch.ones(2)] * 2] * 2, "list of 2 × (2,) float32"),
+        ([[torch.ones(2), torch.ones(3)]] * 2, "list of 2"),
+        ([["ann"], []], "different lists"),
+        ([torch.ones(2), []], "different types"),
+        ([None, None], ""),
+    ],
+)
+def test_caption_says_what_the_ranks_hold(held, caption):
+    assert draw(x=held).columns[0].caption == caption
+
+
+def test_same_list_under_two_names_is_its_own_origin_once():
+    held = [Snapshot.of(1), Snapshot.of(1)]
+    shard, copy = picture({"shard": held, "copy": held}).columns
+    assert [node.slices[0][0][0].origin for node in shard.nodes] == [0, 1]
+    assert [node.slices[0][0][0].origin for node in copy.nodes] == [None, None]
+
+
 def test_errors_say_what_to_do():
     with pytest.raises(ValueError, match="entry for every rank, got no names"):
         picture({})
@@ -276,7 +301,7 @@ def test_unknown_origin_is_white():
 
 def test_all_of_sixteen_ranks_have_their_colour_in_the_picture():
     shard = shards(1, world_size=16)
-    found = hexes(pixels(draw(shard=shard, full=[torch.cat(shard)] * 16)))
+    found = hexes(pixels(draw(shard=shard, full=[torch.cat(shard)] + [None] * 15)))
     assert {rank_colour(rank) for rank in range(16)} <= set(found)
 
 
