@@ -60,17 +60,14 @@ def node_of(held: Held, found: Callable[[Snapshot], tuple]) -> Node:
 
 
 def _grid(snapshot: Snapshot, found: tuple) -> Grid:
-    shape, axes, values = snapshot.shape, snapshot.axes, snapshot.values
+    shape, values = snapshot.shape, snapshot.values
     if not values and math.prod(shape):  # nothing of it could be read
         return Grid([[[GAP]]], shape, True)
-    missing = max(0, 2 - len(shape))
-    (*lead, height, width), (*ids, rows, columns) = (
-        (1,) * missing + shape,
-        ((0,),) * missing + axes,
-    )
-    flat = (0,)
+    *lead, height, width = (1, 1, *shape)[min(len(shape), 2) :]
+    *ids, rows, columns = ((0,), (0,), *snapshot.axes)[min(len(shape), 2) :]
+    numbers = (0,)  # of the slices: their place among all, in row-major order
     for length, axis in zip(lead, ids, strict=True):
-        flat = tuple(i * length + j for i in flat for j in axis)
+        numbers = tuple(n * length + i for n in numbers for i in axis)
 
     def cell(s: int, r: int | None, c: int | None) -> Cell:
         if r is None or c is None:
@@ -82,13 +79,10 @@ def _grid(snapshot: Snapshot, found: tuple) -> Grid:
     across = _visible(columns, width, MOST_ACROSS)
     slices = [
         [[GAP]] if s is None else [[cell(s, r, c) for c in across] for r in down]
-        for s in _visible(flat, math.prod(lead), MOST_SLICES)
+        for s in _visible(numbers, math.prod(lead), MOST_SLICES)
     ]
     return Grid(
-        slices,
-        shape,
-        snapshot.truncated
-        or any(row.gap for rows_ in slices for line in rows_ for row in line),
+        slices, shape, any(c.gap for rows in slices for row in rows for c in row)
     )
 
 

@@ -219,6 +219,17 @@ def test_text_of_long_tensors_has_an_ellipsis_and_the_true_shape():
     )
 
 
+def test_text_of_many_slices_shows_the_first_and_the_last():
+    assert_text(
+        draw(x=[torch.arange(60).reshape(30, 1, 2), None]),
+        """
+        rank  x
+           0  [[[0 1]]  [[…]]  [[58 59]]] (30, 1, 2)
+           1  —
+        """,
+    )
+
+
 def test_long_list_has_an_ellipsis():
     text = repr(draw(x=[list(range(1000))]))
     assert ", 15, …, 984, " in text
