@@ -170,6 +170,7 @@ def environment() -> dict[str, str]:
     defaults = {
         "OMP_NUM_THREADS": "1",  # as torchrun does: ranks share the cores
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "TORCH_CPP_LOG_LEVEL": "FATAL",  # lines with clock times; errors say the same
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     return {name: os.environ.get(name, value) for name, value in defaults.items()}

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import traceback
+import warnings
 from importlib import import_module
 from types import TracebackType
 
@@ -67,7 +68,9 @@ def become_rank(
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     shell = get_ipython()
     shell.InteractiveTB.structured_traceback = short_traceback
+    shell.InteractiveTB.get_exception_only = short_traceback
     shell.SyntaxTB.structured_traceback = short_syntax_error
+    warnings.filterwarnings("ignore", message="To exit: use")
     watch.Watcher().start()
 
 
@@ -86,9 +89,10 @@ def reserve_port(address: str) -> int:
 
 
 def short_traceback(
-    etype: type, evalue: BaseException, tb: TracebackType | None, *_, **__
+    etype: type, evalue: BaseException, tb: TracebackType | None = None, *_, **__
 ) -> list[str]:
     """Return the learner's own lines on the way to the error, outermost first."""
+    tb = tb or evalue.__traceback__
     frames = [f for f in traceback.extract_tb(tb) if watch.is_cell(f.filename)]
     if not frames:
         return []

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from IPython.core.error import UsageError
 from IPython.display import clear_output, display
 from ipyparallel.client.magics import ParallelMagics
 
@@ -57,12 +56,13 @@ class RankMagics(ParallelMagics):
         super().__init__(shell, ranks.view)
         self.ranks = ranks
         self._live = False
+        self.magics["cell"]["px"] = self.by_rank
 
     def _eval_target_str(self, ts: str) -> list[int]:
         """Turn the argument of ``--targets``, which names ranks, into engine ids."""
         return [self.ranks.ids[rank] for rank in parse_ranks(ts, len(self.ranks))]
 
-    def cell_px(self, line: str = "", cell: str | None = None):
+    def by_rank(self, line: str = "", cell: str | None = None):
         """Run the cell on every rank, or on those named by ``--targets``.
 
         Output comes in rank order; ranks that said the same share one block.
@@ -70,7 +70,7 @@ class RankMagics(ParallelMagics):
         """
         self._live = not quiet()
         try:
-            return super().cell_px(line, cell)
+            return self.cell_px(line, cell)
         finally:
             self._live = False
 
@@ -79,7 +79,7 @@ class RankMagics(ParallelMagics):
     ):
         """Run code on the ranks; show what they said, or raise `RankError`."""
         if self.ranks.stopped:
-            raise UsageError("the ranks have been stopped: call launch() again")
+            raise RankError("the ranks have been stopped: call launch() again")
         targets = self.ranks.ranks_of(self.view.targets)
         result = self.view.execute(cell, silent=False, block=False)
         self.last_result = result
@@ -111,7 +111,7 @@ def quiet() -> bool:
 def parse_ranks(text: str, world_size: int) -> list[int]:
     """Return the ranks that ``--targets`` names: "2", "0,2", "1:3", "::2", "all".
 
-    Raises UsageError for a rank that does not exist.
+    Raises RankError for a rank that does not exist.
     """
     everyone, chosen = range(world_size), []
     try:
@@ -124,16 +124,16 @@ def parse_ranks(text: str, world_size: int) -> list[int]:
             elif part.strip():
                 chosen.append(everyone[int(part)])
     except (ValueError, TypeError):
-        raise UsageError(
+        raise RankError(
             f"--targets {text}: expected ranks, as in 0 or 0,2 or 1:3 or all"
         ) from None
     except IndexError:
-        raise UsageError(
+        raise RankError(
             f"--targets {text}: rank {part.strip()} does not exist; "
             f"the ranks are 0 to {world_size - 1}"
         ) from None
     if not chosen:
-        raise UsageError(f"--targets {text}: no rank is named")
+        raise RankError(f"--targets {text}: no rank is named")
     return sorted(set(chosen))
 
 

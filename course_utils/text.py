@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 NOISE = [
+    (re.compile(r" \(\d+\.py, line \d+\)$"), ""),  # file name of a cell
     (re.compile(r"\x1b\[[0-9;]*m"), ""),  # colours
     (re.compile(r"Exception raised from .*", re.DOTALL), ""),  # C++ frames
     (re.compile(r"\[/[^\]]*/([\w.]+\.cc):\d+\]\s*"), ""),  # C++ source lines
