@@ -1,0 +1,160 @@
+"""Who may import whom in course_utils: three floors, and arrows only point down.
+
+Imports inside functions count. Those under `if TYPE_CHECKING:` do not run, and are
+left out.
+"""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import course_utils
+
+PACKAGE = Path(course_utils.__file__).parent
+MODULES = {path.stem: path for path in PACKAGE.glob("*.py")}
+
+FLOORS = ("pure", "rank", "client")  # lowest first
+FLOOR = {
+    # no processes: the standard library alone
+    "cells": "pure",
+    "colour": "pure",
+    "layout": "pure",
+    "text": "pure",
+    # on an engine, or in any script under torchrun
+    "engine": "rank",
+    "leash": "rank",
+    "process_group": "rank",
+    "watch": "rank",
+    # in the kernel of the notebook, or started from there
+    "__init__": "client",
+    "check": "client",
+    "cluster": "client",
+    "draw": "client",
+    "fork": "client",
+    "launch": "client",
+    "launchers": "client",
+    "machine": "client",
+    "paint": "client",
+    "px": "client",
+    "ranks": "client",
+    "setup": "client",
+    "zygote": "client",
+}
+PACKAGES = {
+    "pure": set(),
+    "rank": {"IPython", "psutil", "torch"},
+    "client": {
+        "IPython",
+        "ipykernel",
+        "ipyparallel",
+        "matplotlib",
+        "numpy",  # numpy and PIL come with matplotlib
+        "PIL",
+        "psutil",
+        "traitlets",  # traitlets and zmq come with ipyparallel
+        "zmq",
+    },
+}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Yield the dotted name of every import in `tree`, wherever it stands."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+                yield from imports(ast.Module(node.orelse, []))
+                continue
+            case ast.Import():
+                yield from (alias.name for alias in node.names)
+            case ast.ImportFrom():
+                package = "course_utils" if node.level else ""
+                base = ".".join(filter(None, (package, node.module)))
+                yield from (f"{base}.{alias.name}" for alias in node.names)
+            case ast.Call(args=[ast.Constant(value=str(name)), *_]):
+                if ast.unparse(node.func).endswith(("import_module", "__import__")):
+                    yield name
+        yield from imports(node)
+
+
+def own(names: set[str]) -> set[str]:
+    """Return the modules of course_utils among the dotted names."""
+    parts = [name.split(".") for name in names]
+    return {
+        part[1] if part[1:] and part[1] in MODULES else "__init__"
+        for part in parts
+        if part[0] == "course_utils"
+    }
+
+
+def foreign(names: set[str]) -> set[str]:
+    """Return the packages among the dotted names, the standard library left out."""
+    tops = {name.split(".")[0] for name in names}
+    return tops - sys.stdlib_module_names - {"course_utils"}
+
+
+def read(name: str) -> set[str]:
+    return set(imports(ast.parse(MODULES[name].read_text(encoding="utf-8"))))
+
+
+def test_every_module_has_a_floor():
+    assert set(MODULES) <= set(FLOOR), "give the new module a floor in this file"
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_arrows_point_down(name):
+    names = read(name)
+    floor = FLOORS.index(FLOOR[name])
+    higher = {mod for mod in own(names) if FLOORS.index(FLOOR[mod]) > floor}
+    assert not higher, f"{name} ({FLOOR[name]}) imports from a higher floor"
+    assert foreign(names) <= PACKAGES[FLOOR[name]]
+
+
+def test_no_circles():
+    """static_order raises CycleError, which names the circle."""
+    graph = {name: own(read(name)) - {name} for name in MODULES}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize(
+    ("code", "names"),
+    [
+        ("def f():\n    import torch.distributed as dist", {"torch.distributed"}),
+        ("from . import launch", {"course_utils.launch"}),
+        ("from .draw import Picture", {"course_utils.draw.Picture"}),
+        ("import_module('torch')", {"torch"}),
+        ("if TYPE_CHECKING:\n    import torch\nelse:\n    import abc", {"abc"}),
+        ("try:\n    import torch\nexcept ImportError:\n    pass", {"torch"}),
+    ],
+)
+def test_the_reader_sees_every_kind_of_import(code, names):
+    assert set(imports(ast.parse(code))) == names
+
+
+def test_few_names_are_exported():
+    names = getattr(course_utils, "__all__", None)
+    if names is None:
+        tree = ast.parse(MODULES["__init__"].read_text(encoding="utf-8"))
+        names = [name for name in imports(tree) if name.startswith("course_utils.")]
+    assert len(names) <= 8
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    """A script under torchrun pays for what it uses, and the fork parent starts first.
+
+    psutil is small, and `launch` counts memory with it before anything starts.
+    """
+    code = "import sys; old = set(sys.modules); import course_utils; "
+    code += "print(*{name.split('.')[0] for name in set(sys.modules) - old})"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert foreign(set(done.stdout.split())) <= {"psutil"}
