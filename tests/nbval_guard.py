@@ -68,7 +68,8 @@ def _why_not_run(item: IPyNbCell) -> str | None:
 
 def _fail(report: pytest.TestReport, reason: str) -> None:
     """Make `report` a failure that begins with `reason`, whatever it was before."""
-    details = str(report.longrepr) if report.outcome == "failed" else ""
+    nbval_says = report.outcome == "failed" and not reason.count("not run:")
+    details = str(report.longrepr) if nbval_says else ""
     report.outcome = "failed"
     report.longrepr = f"{reason}\n\n{details}".rstrip()
     if hasattr(report, "wasxfail"):

@@ -21,9 +21,12 @@ MODULES = {path.stem: path for path in PACKAGE.glob("*.py")}
 FLOORS = ("pure", "rank", "client")  # lowest first
 FLOOR = {
     # no processes: the standard library alone
+    "causes": "pure",
     "cells": "pure",
     "colour": "pure",
     "layout": "pure",
+    "mismatch": "pure",
+    "states": "pure",
     "text": "pure",
     # on an engine, or in any script under torchrun
     "engine": "rank",
