@@ -28,7 +28,9 @@ FLOOR = {  # a folder's entry holds for every module in it
     "causes": "pure",
     "cells": "pure",
     "colour": "pure",
+    "endings": "pure",
     "exercise": "pure",
+    "hints": "pure",
     "layout": "pure",
     "mismatch": "pure",
     "states": "pure",
@@ -58,6 +60,8 @@ FLOOR = {  # a folder's entry holds for every module in it
     "report": "client",
     "setup": "client",
     "stall": "client",
+    "trial": "client",
+    "verdict": "client",
     "zygote": "client",
 }
 PACKAGES = {

@@ -1,0 +1,219 @@
+"""Run a learner's function on this rank, in one case of an exercise."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import os
+import re
+from collections.abc import Callable, Iterator
+from types import CodeType, TracebackType
+from typing import Any
+
+import torch
+from IPython import get_ipython
+from torch import distributed as dist
+
+from course_utils import calls, engine, watch
+from course_utils.answers import Answer, Case, Other
+from course_utils.exercises import find
+from course_utils.layout import Snapshot
+from course_utils.text import readable
+
+PEERS = ("src", "dst", "group_src", "group_dst")
+MOST_ITEMS = 64  # of a list that an answer carries
+MOST_ADDRESSES = 4096  # of a tensor's elements, when memory is compared
+MESSAGE_LIMIT = 200  # characters of an error that an answer shows
+LEFT_ALONE = re.compile(
+    r"timed? ?out|monitoredBarrier|closed by peer|reset by peer", re.I
+)
+
+
+def survey(name: str) -> str:
+    """Tell whether this rank has a function `name`: "missing", "ready" or a type."""
+    names = get_ipython().user_ns
+    if name not in names:
+        return "missing"
+    return "ready" if callable(names[name]) else type(names[name]).__name__
+
+
+def attempt(exercise_id: str, case: Case, path: str) -> Answer:
+    """Call the learner's function with fresh inputs; return what came of it.
+
+    path: of a file that does not exist yet, the same on every rank.
+    """
+    exercise, rank = find(exercise_id), int(os.environ["RANK"])
+    function = get_ipython().user_ns[exercise.function]
+    inputs = exercise.inputs(case, path)
+    given = copied(inputs[rank])
+    with calls.recorded() as made:
+        try:
+            outcome = {"state": "returned", "yours": function(*given)}
+        except BaseException as error:  # SystemExit and interrupts are answers, too
+            outcome = failure(error)
+    expected = exercise.oracle(case, inputs)[rank]
+    facts = {
+        "inputs": plain(inputs[rank]),
+        "expected": plain(expected),
+        "calls": tuple(made),
+        "changed": not same(inputs[rank], given),
+        "outside": outside(function),
+        "after": default_group(),
+    }
+    if outcome["state"] == "returned":
+        facts |= judged(expected, outcome.pop("yours"), given, exercise.may_share)
+        facts["right"] = facts["right"] and not facts["changed"]
+    return Answer(**outcome, **facts)
+
+
+def judged(expected: Any, yours: Any, given: tuple, may_share: bool) -> dict[str, Any]:
+    """Compare a result with the expected one, in value and in memory."""
+    items = yours if isinstance(yours, (list, tuple)) else []
+    memory = [set(addresses(item)) for item in items]
+    aliases = tuple(
+        (i, j) for j in range(len(memory)) for i in range(j) if memory[i] & memory[j]
+    )
+    shares = not may_share and bool(set(addresses(yours)) & set(addresses(given)))
+    right = same(expected, yours) and not aliases and not shares
+    return {"right": right, "yours": plain(yours), "aliases": aliases, "shares": shares}
+
+
+def failure(error: BaseException) -> dict[str, str]:
+    """Describe an exception: of the learner's line, or of a wait that was in vain."""
+    call, place = whereabouts(error.__traceback__)
+    if isinstance(error, KeyboardInterrupt):
+        if not call:
+            return {"state": "looped", "place": loop(error.__traceback__) or place}
+        return {"state": "waited", "error": call, "place": place}
+    if isinstance(error, RuntimeError) and LEFT_ALONE.search(str(error)):
+        call = call or ("wait()" if ".wait(" in place else "a collective")
+        return {"state": "waited", "error": call, "place": place}
+    places = engine.short_traceback(type(error), error)
+    first = " ".join([type(error).__name__, *places[:1]])
+    message = readable(str(error)).split("\n")[0][:MESSAGE_LIMIT]
+    lines = [first, *places[1:], message.partition(" Rank ")[0]]
+    return {"state": "raised", "error": "\n".join(filter(None, lines))}
+
+
+def whereabouts(tb: TracebackType | None) -> tuple[str, str]:
+    """Return the call of torch.distributed in a traceback, and the cell's line."""
+    place = ""
+    while tb is not None:
+        filename, name = tb.tb_frame.f_code.co_filename, tb.tb_frame.f_code.co_name
+        if filename == calls.LIBRARY:
+            peers = calls.arguments(tb.tb_frame)
+            named = [f"{n}={peers[n]}" for n in PEERS if peers.get(n) is not None]
+            return f"{name}({', '.join(named)})", place
+        if watch.is_cell(filename):
+            line = linecache.getline(filename, tb.tb_lineno).strip()
+            place = f"at line {tb.tb_lineno}: {line}"
+        tb = tb.tb_next
+    return "", place
+
+
+def loop(tb: TracebackType | None) -> str:
+    """Say where the outermost loop stands that was interrupted."""
+    while tb is not None and not watch.is_cell(tb.tb_frame.f_code.co_filename):
+        tb = tb.tb_next
+    if tb is None:
+        return ""
+    lines = linecache.getlines(tb.tb_frame.f_code.co_filename)
+    try:
+        nodes = list(ast.walk(ast.parse("".join(lines))))
+    except SyntaxError:  # the cell has a magic in it
+        return ""
+    first = min(
+        (
+            node.lineno
+            for node in nodes
+            if isinstance(node, (ast.For, ast.While))
+            and node.lineno <= tb.tb_lineno <= node.end_lineno
+        ),
+        default=0,
+    )
+    return f"at line {first}: {lines[first - 1].strip()}" if first else ""
+
+
+def copied(value: Any) -> Any:
+    """Return a copy whose tensors have memory of their own."""
+    if isinstance(value, torch.Tensor):
+        return value.clone()
+    if isinstance(value, (list, tuple)):
+        return type(value)(copied(item) for item in value)
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two results are equal in type, shape, dtype and every value."""
+    if isinstance(one, torch.Tensor):
+        return (
+            isinstance(other, torch.Tensor)
+            and (one.shape, one.dtype) == (other.shape, other.dtype)
+            and torch.equal(one.cpu(), other.detach().cpu())
+        )
+    if isinstance(one, (list, tuple)):
+        return (
+            isinstance(other, (list, tuple))
+            and len(one) == len(other)
+            and all(map(same, one, other))
+        )
+    return type(one) is type(other) and one == other
+
+
+def addresses(value: Any) -> Iterator[int]:
+    """Yield the addresses of the elements of all tensors in a value."""
+    if isinstance(value, (list, tuple)):
+        for item in value[:MOST_ITEMS]:
+            yield from addresses(item)
+    elif isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        offsets = torch.zeros(value.shape, dtype=torch.int64)
+        for dim, (size, stride) in enumerate(
+            zip(value.shape, value.stride(), strict=True)
+        ):
+            along = [1] * value.dim()
+            along[dim] = size
+            offsets = offsets + (torch.arange(size) * stride).view(along)
+        for offset in offsets.flatten()[:MOST_ADDRESSES].tolist():
+            yield value.data_ptr() + offset * value.element_size()
+
+
+def plain(value: Any) -> Any:
+    """Turn a value into one that the client can read without torch."""
+    if isinstance(value, torch.Tensor) and value.layout is torch.strided:
+        return Snapshot.of(value)
+    if type(value) in (list, tuple):
+        if len(value) > MOST_ITEMS:
+            kind = type(value).__name__
+            return Other(kind, f"a {kind} of {len(value)}")
+        return type(value)(plain(item) for item in value)
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return Other(type(value).__name__, text)
+
+
+def outside(function: Callable) -> dict[str, int]:
+    """Return the whole numbers that a function reads from the notebook, by name."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    names, values = set(), get_ipython().user_ns
+    pending = [code] if code else []
+    while pending:
+        code = pending.pop()
+        names.update(code.co_names)
+        pending += [const for const in code.co_consts if isinstance(const, CodeType)]
+    return {n: values[n] for n in sorted(names) if type(values.get(n)) is int}
+
+
+def default_group() -> dict[str, Any]:
+    """Tell which default process group is up on this rank."""
+    if not dist.is_initialized():
+        return {"initialised": False}
+    return {
+        "initialised": True,
+        "rank": dist.get_rank(),
+        "world_size": dist.get_world_size(),
+    }
