@@ -13,6 +13,7 @@ import copy
 import difflib
 import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -40,6 +41,7 @@ METADATA = {
 }
 DIFF_LINES = 20
 DIFF_COLUMNS = 120
+ERROR_LINES = 20
 
 
 def execute(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
@@ -134,7 +136,7 @@ def rerun(path: Path, check: bool, limit: float) -> list[str]:
     try:
         executed = normalise(execute(normalise(stored), path.parent, limit))
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        return [f"stopped: {str(error).strip()}"]
+        return [f"stopped: {_short(str(error))}"]
     if not check:
         path.write_text(text_of(executed), encoding="utf-8")
         return []
@@ -142,6 +144,15 @@ def rerun(path: Path, check: bool, limit: float) -> list[str]:
     if not found and text_of(stored) != text:
         found.append("the file is not written as `make rerun` writes it")
     return found
+
+
+def _short(error: str) -> str:
+    """Return the beginning and the end of an error, without colours."""
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", error).strip().splitlines()
+    if len(lines) > ERROR_LINES:
+        half = ERROR_LINES // 2
+        lines = [*lines[:half], "(…)", *lines[-half:]]
+    return "\n".join(lines)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -160,7 +171,8 @@ def main(arguments: list[str] | None = None) -> int:
         for path in paths:
             found = rerun(path, options.check, options.cell_limit)
             bad += bool(found)
-            verdict = "" if found else "same" if options.check else "stored"
+            good = "same" if options.check else "stored"
+            verdict = "not " + good if found else good
             print("\n".join([f"{path.name}: {verdict}", *found]), flush=True)
     return 1 if bad else 0
 
