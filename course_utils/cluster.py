@@ -12,9 +12,15 @@ import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from course_utils.fork import ForkParent
+
+if TYPE_CHECKING:
+    from ipyparallel import Cluster
+    from ipyparallel.cluster.launcher import EngineLauncher
 
 CONTROLLER = [
     "--IPController.enable_curve=True",  # no other user can read or send
@@ -68,10 +74,10 @@ class Forked:
             delay=0,
             log_level=QUIET,
         )
-        cluster.start_controller_sync()
+        in_thread(cluster, cluster.start_controller)
         cluster.config.EngineLauncher.engine_args = ENGINE
-        cluster.start_engines_sync(self.world_size)
-        self.client = cluster.connect_client_sync()
+        in_thread(cluster, cluster.start_engines, self.world_size)
+        self.client = in_thread(cluster, cluster.connect_client)
         wait_for_engines(self, limit)
 
     def ended(self) -> dict[int, int]:
@@ -80,11 +86,9 @@ class Forked:
         exits = self.parent.exits() if engines else {}
         return {int(i): exits.get(d["pid"], 1) for i, d in engines.items()}
 
-    def last_words(self, rank: int, lines: int = 12) -> str:
-        """Return the end of what the engine of `rank` wrote to its log."""
-        for log in self.folder.glob(f"log/ipengine-*-{rank}.log"):
-            return tail(log, lines)
-        return ""
+    def last_words(self, rank: int) -> str:
+        """Return the end of what the engine of `rank` wrote before it ended."""
+        return last_words(self.client.cluster.engine_set, rank)
 
     def stop(self) -> None:
         """End every process of this cluster, at once."""
@@ -139,8 +143,8 @@ class HandedOver:
         cluster.config.EngineLauncher.engine_args = ENGINE
         cluster.config.EngineLauncher.environment = environment()
         cluster.config.LocalEngineSetLauncher.delay = 0.0
-        cluster.start_cluster_sync()
-        self.client = cluster.connect_client_sync()
+        in_thread(cluster, cluster.start_cluster)
+        self.client = in_thread(cluster, cluster.connect_client)
         wait_for_engines(self, limit)
 
     def ended(self) -> dict[int, int]:
@@ -151,17 +155,16 @@ class HandedOver:
             return {int(i): d["exit_code"] or 1 for i, d in ended["engines"].items()}
         return {0: ended.get("exit_code") or 1} if engines.state == "after" else {}
 
-    def last_words(self, rank: int, lines: int = 12) -> str:
-        """Return the end of the output of the engines, as ipyparallel keeps it."""
-        output = self.cluster.engine_set.get_output()
-        return "\n".join(output.splitlines()[-lines:])
+    def last_words(self, rank: int) -> str:
+        """Return the end of what the engine of `rank` wrote before it ended."""
+        return last_words(self.cluster.engine_set, rank)
 
     def stop(self) -> None:
         """End the engines and the controller as their launcher does."""
         if self.client is not None:
             self.client.close(linger=0)
         if self.cluster is not None:
-            self.cluster.stop_cluster_sync()
+            in_thread(self.cluster, self.cluster.stop_cluster)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -174,6 +177,15 @@ def environment() -> dict[str, str]:
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
     return {name: os.environ.get(name, value) for name, value in defaults.items()}
+
+
+def in_thread(cluster: Cluster, method: Callable[..., Any], *args: object) -> Any:
+    """Run a method of a cluster in the cluster's own thread, whose loop goes on.
+
+    ipyparallel does so in a kernel only. In a script its ``…_sync`` methods leave
+    no loop running, and then nobody is told that an engine has ended.
+    """
+    return cluster._in_thread(method, *args)
 
 
 def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:
@@ -201,6 +213,10 @@ def exit_text(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-def tail(path: Path, lines: int) -> str:
-    """Return the last lines of a text file."""
-    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+def last_words(engines: EngineLauncher, rank: int, lines: int = 12) -> str:
+    """Return the end of what an engine wrote before it ended.
+
+    ipyparallel keeps it by engine, or for all engines together, and removes the log.
+    """
+    said = getattr(engines, "outputs", {}).get(str(rank)) or engines.get_output()
+    return "\n".join(said.strip().splitlines()[-lines:])
