@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -81,14 +82,21 @@ class Forked:
         wait_for_engines(self, limit)
 
     def ended(self) -> dict[int, int]:
-        """Return the exit codes of engines that have ended, by rank."""
+        """Return the exit codes of engines that have ended, by number."""
         engines = self.client.cluster.engine_set.stop_data.get("engines", {})
-        exits = self.parent.exits() if engines else {}
-        return {int(i): exits.get(d["pid"], 1) for i, d in engines.items()}
+        return {number(i): self.exit_code(d["pid"]) for i, d in engines.items()}
 
-    def last_words(self, rank: int) -> str:
+    def exit_code(self, pid: int) -> int:
+        """Return how a process ended; a negative code is a signal's number."""
+        return self.parent.exits().get(pid, 1)
+
+    def last_words(self, rank: int, lines: int = 200) -> str:
         """Return the end of what the engine of `rank` wrote before it ended."""
-        return last_words(self.client.cluster.engine_set, rank)
+        return last_words(self.client.cluster.engine_set, rank, lines)
+
+    def replace(self, rank: int, limit: float) -> int:
+        """Fork a new engine in the place of one that has ended; return its id."""
+        return new_engine(self, rank, limit)
 
     def stop(self) -> None:
         """End every process of this cluster, at once."""
@@ -152,12 +160,28 @@ class HandedOver:
         engines = self.cluster.engine_set
         ended = engines.stop_data or {}
         if "engines" in ended:
-            return {int(i): d["exit_code"] or 1 for i, d in ended["engines"].items()}
+            codes = ended["engines"].items()
+            return {number(i): d["exit_code"] or 1 for i, d in codes}
         return {0: ended.get("exit_code") or 1} if engines.state == "after" else {}
 
-    def last_words(self, rank: int) -> str:
+    def exit_code(self, pid: int) -> None:
+        """Return None: how it ended is known to the launcher's machine only."""
+
+    def last_words(self, rank: int, lines: int = 200) -> str:
         """Return the end of what the engine of `rank` wrote before it ended."""
-        return last_words(self.cluster.engine_set, rank)
+        return last_words(self.cluster.engine_set, rank, lines)
+
+    def replace(self, rank: int, limit: float) -> int:
+        """Start a new engine in the place of one that has ended; return its id.
+
+        Raises StartError where the launcher starts engines only together.
+        """
+        if not hasattr(self.cluster.engine_set, "launchers"):
+            raise StartError(
+                f"the launcher {self.engines!r} starts engines only together: "
+                "call launch() again"
+            )
+        return new_engine(self, rank, limit)
 
     def stop(self) -> None:
         """End the engines and the controller as their launcher does."""
@@ -208,15 +232,57 @@ def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:
         time.sleep(0.01)
 
 
-def exit_text(code: int) -> str:
-    """Put an exit code into words; negative codes are signals."""
-    return f"signal {-code}" if code < 0 else f"exit code {code}"
+def new_engine(cluster: Forked | HandedOver, rank: int, limit: float) -> int:
+    """Start one engine of an engine set anew, and wait for it; return its id."""
+    client = cluster.client
+    known = set(client._engines.values())
+    engines = client.cluster.engine_set
+    identifier = f"{rank}.{len(known)}.{time.monotonic_ns()}"
+    engine = engines.launchers[identifier] = engines.launcher_class(
+        work_dir=engines.work_dir,
+        parent=engines,
+        log=engines.log,
+        profile_dir=engines.profile_dir,
+        cluster_id=engines.cluster_id,
+        environment=engines.environment,
+        identifier=identifier,
+        output_file=f"{engines.profile_dir}/log/ipengine-anew-{identifier}.log",
+    )
+    engine.engine_cmd = list(engines.engine_cmd)
+    engine.engine_args = list(engines.engine_args)
+    engine.on_stop(engines._notice_engine_stopped)
+    engine.start()
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        for id_, uuid in list(client._engines.items()):
+            if isinstance(id_, int) and uuid not in known:
+                return id_
+        time.sleep(0.01)
+    raise StartError(f"the new process for rank {rank} did not start in {limit:.0f} s")
 
 
-def last_words(engines: EngineLauncher, rank: int, lines: int = 12) -> str:
-    """Return the end of what an engine wrote before it ended.
+def number(identifier: str) -> int:
+    """Return the rank in a launcher's identifier, "2" or "2.…"."""
+    return int(identifier.partition(".")[0])
+
+
+def exit_text(code: int | None) -> str:
+    """Put an exit code into words; a negative code is a signal's number."""
+    if code is None:
+        return "its process has ended"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code}, {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+def last_words(engines: EngineLauncher, rank: int, lines: int) -> str:
+    """Return the end of what the last engine of a rank wrote before it ended.
 
     ipyparallel keeps it by engine, or for all engines together, and removes the log.
     """
-    said = getattr(engines, "outputs", {}).get(str(rank)) or engines.get_output()
-    return "\n".join(said.strip().splitlines()[-lines:])
+    kept = getattr(engines, "outputs", {}).items()
+    said = [words for identifier, words in kept if words and number(identifier) == rank]
+    return "\n".join((said or [engines.get_output()])[-1].strip().splitlines()[-lines:])

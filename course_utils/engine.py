@@ -7,6 +7,7 @@ show the learner's own lines.
 
 from __future__ import annotations
 
+import faulthandler
 import linecache
 import os
 import signal
@@ -20,6 +21,8 @@ from IPython import get_ipython
 
 from course_utils import watch
 from course_utils.layout import Blocks, Snapshot
+
+LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
 
 
 def environment(
@@ -46,32 +49,42 @@ def environment(
 
 def become_rank(
     variables: dict[str, str], guard: bool, address: str, leash: int
-) -> None:
-    """Turn this engine into a rank: its environment, guard and tracebacks.
+) -> int:
+    """Turn this engine into a rank, or give it another one; return its pid.
 
     variables: what `environment` returned for this rank.
     guard: compare every collective across the ranks before it runs.
     address: of the network interface that collectives are to use.
     leash: pid of the process with which this one ends; 0 for none.
     """
-    from torch import distributed as dist
+    os.environ.update(variables)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ.setdefault(name, interface(address))
+    if guard:
+        call("guard:install")
+    if watch.REQUEST not in get_ipython().kernel.control_handlers:
+        prepare(leash)
+    return os.getpid()
 
+
+def prepare(leash: int) -> None:
+    """Install, once, what every rank has: watch, short tracebacks, last words.
+
+    leash: pid of the process with which this one ends; 0 for none.
+    """
     if leash:
         from course_utils.leash import follow
 
         follow(leash)
-    os.environ.update(variables)
-    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        os.environ.setdefault(name, interface(address))
-    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL" if guard else "OFF"
-    dist.set_debug_level_from_env()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if os.environ.get(LOG):
+        faulthandler.enable(open(os.environ[LOG], "a"))
     shell = get_ipython()
     shell.InteractiveTB.structured_traceback = short_traceback
     shell.InteractiveTB.get_exception_only = short_traceback
     shell.SyntaxTB.structured_traceback = short_syntax_error
     warnings.filterwarnings("ignore", message="To exit: use")
-    watch.Watcher().start()
+    watch.Watch().install()
 
 
 def reserve_port(address: str) -> int:
@@ -103,9 +116,7 @@ def short_traceback(
     return places
 
 
-def short_syntax_error(
-    etype: type, evalue: SyntaxError, *_, **__
-) -> list[str]:
+def short_syntax_error(etype: type, evalue: SyntaxError, *_, **__) -> list[str]:
     """Return the place of a syntax error."""
     text = (evalue.text or "").strip()
     return [f"at line {evalue.lineno}: {text}"]

@@ -7,7 +7,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from course_utils import machine
-from course_utils.cluster import Forked, HandedOver
+from course_utils.cluster import Forked, HandedOver, StartError
 
 if TYPE_CHECKING:
     from course_utils.ranks import Ranks
@@ -24,7 +24,8 @@ def launch(
     backend: str | None = None,
     init: bool = True,
     guard: bool = True,
-    timeout: float = 20,
+    timeout: float = 300,
+    patience: float = 5,
     engines: str | type | None = None,
     profile: str | None = None,
 ) -> Ranks:
@@ -40,7 +41,10 @@ def launch(
     guard: compare operation, shape and dtype of every collective across the ranks
         before it runs (torch's DETAIL debug level). Costs milliseconds a call:
         turn it off to measure.
-    timeout: seconds after which a collective that still waits fails.
+    timeout: seconds after which a collective fails even though a rank that it
+        waits for still computes.
+    patience: seconds after which a cell whose ranks wait in vain ends with a
+        report and a repaired world.
     engines: an ipyparallel launcher ("local", "mpi", "ssh", "slurm", …) or its
         class. By default the ranks are forked from one process (Linux) or are
         ordinary local processes.
@@ -55,8 +59,8 @@ def launch(
     if forked or engines == "local":
         check_memory(world_size, forked)
     backend = choose_backend(backend, world_size, local=forked or engines == "local")
-    if not timeout > 0:
-        raise ValueError(f"timeout: expected seconds above 0, got {timeout!r}")
+    check_seconds("timeout", timeout)
+    check_seconds("patience", patience)
     stop_running()
     if forked:
         cluster = Forked(world_size)  # importing torch begins at once, over there
@@ -64,15 +68,21 @@ def launch(
         if engines is None and profile is None:
             engines = "local"
         cluster = HandedOver(world_size, engines, profile)
-    from course_utils import setup
+    from course_utils import px, setup
+    from course_utils.ranks import RankError, Ranks
 
     try:
         cluster.start(START_LIMIT)
-        ranks = setup.ranks(cluster, backend, init, guard, timeout)
+        ranks = Ranks(cluster, guard, timeout, patience)
+        setup.make_world(ranks, backend if init else None)
+    except RankError as error:
+        cluster.stop()
+        raise StartError(f"the ranks did not start:\n{error}") from None
     except BaseException:
         cluster.stop()
         raise
     _running.append(ranks)
+    px.register(ranks)
     return ranks
 
 
@@ -94,6 +104,13 @@ def check_world_size(world_size: object) -> None:
         )
     if world_size < 1:
         raise ValueError(f"world_size: expected at least 1 rank, got {world_size}")
+
+
+def check_seconds(name: str, seconds: object) -> None:
+    """Raise ValueError unless `seconds` is a number above 0."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 < seconds < float("inf"):
+        raise ValueError(f"{name}: expected seconds above 0, got {seconds!r}")
 
 
 def check_memory(world_size: int, forked: bool) -> None:
@@ -139,4 +156,3 @@ def choose_backend(backend: str | None, world_size: int, local: bool) -> str:
             f"can use {machine.gpus()} here; launch fewer ranks or take gloo"
         )
     return backend.lower()
-

@@ -23,6 +23,9 @@ class ForkedCluster(Cluster):
 class ForkedProcess(launcher.LocalProcessLauncher):
     """Watch and signal a forked process as if it had been started here."""
 
+    def _log_output(self, stop_data: dict | None = None) -> None:
+        """Leave the log where it is: a report may quote it."""
+
     def adopt(self, pid: int) -> int:
         """Take charge of the forked process `pid`."""
         self.pid = pid
@@ -40,14 +43,14 @@ class ForkedControllerLauncher(ForkedProcess, launcher.LocalControllerLauncher):
 
 
 class ForkedEngineLauncher(ForkedProcess, launcher.LocalEngineLauncher):
-    """One forked engine; its identifier is its rank."""
+    """One forked engine; its identifier is its id, or "id.n" for the nth anew."""
 
     def start(self) -> int:
-        argv = [*self.cluster_args, *self.engine_args]
-        argv.append(f"--IPEngine.id={self.identifier}")
-        fork_parent = self.parent.parent.fork_parent
+        number = self.identifier.partition(".")[0]
+        argv = [*self.cluster_args, *self.engine_args, f"--IPEngine.id={number}"]
+        env = {**self.get_env(), "COURSE_UTILS_LOG": self.output_file}
         name = Path(self.output_file).stem
-        return self.adopt(fork_parent.engine(name, argv, self.get_env()))
+        return self.adopt(self.parent.parent.fork_parent.engine(name, argv, env))
 
 
 class ForkedEngineSetLauncher(launcher.LocalEngineSetLauncher):

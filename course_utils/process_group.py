@@ -40,10 +40,13 @@ def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
     return dist.get_backend()
 
 
-def destroy() -> None:
-    """Leave the default process group and all of its sub-groups, if any."""
-    if dist.is_initialized():
-        dist.destroy_process_group()
+def destroy() -> int:
+    """Leave all process groups; return how many there were, sub-groups included."""
+    if not dist.is_initialized():
+        return 0
+    count = len(dist.distributed_c10d._world.pg_map)
+    dist.destroy_process_group()
+    return count
 
 
 def open_store(address: str, world_size: int) -> tuple[str, int]:

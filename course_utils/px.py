@@ -14,10 +14,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from IPython.display import clear_output, display
 from ipyparallel.client.magics import ParallelMagics
+from IPython import get_ipython
+from IPython.display import clear_output, display
 
-from course_utils.text import indent, readable, tag
+from course_utils import repair
+from course_utils.report import is_broken
+from course_utils.states import RankState, lines
+from course_utils.text import RankError, error_text, indent, merge, tag
 
 if TYPE_CHECKING:
     from ipyparallel import AsyncResult
@@ -25,15 +29,7 @@ if TYPE_CHECKING:
     from course_utils.ranks import Ranks
 
 LIVE_AFTER = 1.0  # seconds before the live lines appear
-LIVE_PERIOD = 0.5  # seconds between updates of the live lines
 OUTPUT_LIMIT = 5.0  # seconds to wait for output after the last reply
-
-
-class RankError(RuntimeError):
-    """A cell or function failed on one or more ranks; the text says where."""
-
-    def _render_traceback_(self) -> list[str]:
-        return str(self).splitlines()
 
 
 @dataclass(frozen=True)
@@ -44,7 +40,7 @@ class Output:
     stderr: str = ""
     value: str = ""  # text of the last expression
     rich: list[dict] = field(default_factory=list)  # figures and the like
-    error: str = ""
+    error: BaseException | None = None
 
 
 class RankMagics(ParallelMagics):
@@ -78,8 +74,7 @@ class RankMagics(ParallelMagics):
         self, cell: str, block: bool | None = None, save_name: str | None = None, **_
     ):
         """Run code on the ranks; show what they said, or raise `RankError`."""
-        if self.ranks.stopped:
-            raise RankError("the ranks have been stopped: call launch() again")
+        self.ranks.check_alive()
         targets = self.ranks.ranks_of(self.view.targets)
         result = self.view.execute(cell, silent=False, block=False)
         self.last_result = result
@@ -87,20 +82,61 @@ class RankMagics(ParallelMagics):
             self.shell.user_ns[save_name] = result
         if block is False:
             return result
-        self._wait(result, targets)
-        show(collect(result, targets))
+        live = Live() if self._live else None
+        try:
+            self.ranks.watch(result, targets, cell, live)
+        except RankError as report:
+            print_said(collect(result, targets))
+            raise report from None
+        finally:
+            if live:
+                live.clear()
+        result.wait_for_output(OUTPUT_LIMIT)
+        outputs = collect(result, targets)
+        print_said(outputs)
+        self._raise(outputs)
         return None
 
-    def _wait(self, result: AsyncResult, targets: list[int]) -> None:
-        try:
-            if not result.wait(LIVE_AFTER) and self._live:
-                show_live(result, targets)
-            result.wait()
-        except KeyboardInterrupt:
-            ids = [self.ranks.ids[rank] for rank in targets]
-            self.view.client.send_signal("SIGINT", targets=ids, block=True)
-            result.wait(OUTPUT_LIMIT)
-        result.wait_for_output(OUTPUT_LIMIT)
+    def _raise(self, outputs: dict[int, Output]) -> None:
+        """Raise what the ranks raised, if they did."""
+        failed = {r: o.error for r, o in outputs.items() if o.error is not None}
+        if not failed:
+            return
+        blocks = merge({rank: error_text(e) for rank, e in failed.items()})
+        text = "\n".join(f"{tag(ranks)} {block}" for ranks, block in blocks)
+        if any(is_broken(str(e)) for e in failed.values()):
+            text += f"\n  repaired: {repair.repair(self.ranks)}"
+        raise RankError(text)
+
+
+def register(ranks: Ranks) -> None:
+    """Make `%px` and `%%px` run on these ranks, where there is an IPython shell."""
+    shell = get_ipython()
+    if shell is not None:
+        shell.register_magics(RankMagics(shell, ranks))
+
+
+class Live:
+    """A line for each rank while a cell runs, which is gone when it ends."""
+
+    def __init__(self) -> None:
+        self._started = time.monotonic()
+        self._handle = None
+
+    def __call__(self, states: dict[int, RankState]) -> None:
+        seconds = time.monotonic() - self._started
+        if seconds < LIVE_AFTER:
+            return
+        data = {"text/plain": "\n".join([f"{seconds:.0f} s", *lines(states)])}
+        if self._handle is None:
+            self._handle = display(data, raw=True, display_id=True)
+        else:
+            self._handle.update(data, raw=True)
+
+    def clear(self) -> None:
+        """Take the lines away."""
+        if self._handle is not None:
+            clear_output()
 
 
 def quiet() -> bool:
@@ -139,49 +175,38 @@ def parse_ranks(text: str, world_size: int) -> list[int]:
 
 def collect(result: AsyncResult, targets: list[int]) -> dict[int, Output]:
     """Return what each rank said, by rank."""
-    replies = result.get(return_exceptions=True)
     outputs = {}
-    for i, rank in enumerate(targets):
-        seen, reply = result.metadata[i], replies[i]
+    for rank, seen, child in zip(
+        targets, result.metadata, result._children, strict=True
+    ):
+        reply = child.result() if child.done() else None
         value = (seen["execute_result"] or {}).get("data", {})
         rich = [message["data"] for message in seen["outputs"]]
         if set(value) - {"text/plain"}:
             rich.append(value)
             value = {}
-        error = error_text(reply) if isinstance(reply, BaseException) else ""
         outputs[rank] = Output(
             stdout=seen["stdout"],
             stderr=seen["stderr"],
             value=value.get("text/plain", ""),
             rich=rich,
-            error=error,
+            error=reply if isinstance(reply, BaseException) else None,
         )
     return outputs
 
 
-def error_text(error: BaseException) -> str:
-    """Return one error as a short block: name, place, message."""
-    name = getattr(error, "ename", type(error).__name__)
-    message = readable(getattr(error, "evalue", str(error)))
-    places = (getattr(error, "traceback", "") or "").splitlines()
-    first = f"{name} {places[0]}" if places else name
-    return "\n".join([first, *indent("\n".join([*places[1:], message]))])
-
-
-def show(outputs: dict[int, Output]) -> None:
-    """Print what the ranks said, merged, in rank order; raise what they raised."""
-    said = merge({rank: text_of(o) for rank, o in outputs.items()})
-    complained = merge({rank: o.stderr for rank, o in outputs.items()})
-    print_blocks(said, sys.stdout)
-    print_blocks(complained, sys.stderr)
-    drawn = {r: [sorted(d.items(), key=str) for d in o.rich] for r, o in outputs.items()}
-    for ranks, data in merge(drawn):
+def print_said(outputs: dict[int, Output]) -> None:
+    """Print what the ranks said, merged, in rank order."""
+    print_blocks(merge({r: text_of(o) for r, o in outputs.items()}), sys.stdout)
+    print_blocks(merge({r: o.stderr for r, o in outputs.items()}), sys.stderr)
+    drawn = {
+        rank: [sorted(data.items(), key=str) for data in output.rich]
+        for rank, output in outputs.items()
+    }
+    for ranks, bundles in merge(drawn):
         print(tag(ranks), flush=True)
-        for bundle in data:
-            display(dict(bundle), raw=True)
-    failed = merge({rank: o.error for rank, o in outputs.items()})
-    if failed:
-        raise RankError("\n".join(f"{tag(r)} {text}" for r, text in failed))
+        for data in bundles:
+            display(dict(data), raw=True)
 
 
 def text_of(output: Output) -> str:
@@ -190,52 +215,14 @@ def text_of(output: Output) -> str:
     return "\n".join(parts)
 
 
-def merge(said: dict[int, object]) -> list[tuple[list[int], object]]:
-    """Group the ranks that said the same, in order of their first rank."""
-    groups: list[tuple[list[int], object]] = []
-    for rank, words in said.items():
-        for ranks, same in groups:
-            if words == same:
-                ranks.append(rank)
-                break
-        else:
-            if words:
-                groups.append(([rank], words))
-    return groups
-
-
 def print_blocks(blocks: Iterable[tuple[list[int], str]], stream) -> None:
     """Print one block for each group of ranks, in one write."""
-    lines = []
+    rows = []
     for ranks, text in blocks:
         first, *more = text.rstrip("\n").split("\n")
         if more:
-            lines += [tag(ranks), *indent(text.rstrip("\n"))]
+            rows += [tag(ranks), *indent(text.rstrip("\n"))]
         else:
-            lines.append(f"{tag(ranks)} {first}")
-    if lines:
-        print("\n".join(lines), file=stream, flush=True)
-
-
-def show_live(result: AsyncResult, targets: list[int]) -> None:
-    """Show a line for each rank until the cell ends, then take them away."""
-    handle = display({"text/plain": ""}, raw=True, display_id=True)
-    started = time.monotonic() - LIVE_AFTER
-    try:
-        while not result.wait(LIVE_PERIOD):
-            text = live_lines(result, targets, time.monotonic() - started)
-            handle.update({"text/plain": text}, raw=True)
-    finally:
-        clear_output()
-
-
-def live_lines(result: AsyncResult, targets: list[int], seconds: float) -> str:
-    """Say for each rank whether it has finished, or what it is in."""
-    doing: dict[int, str] = {}
-    for i, rank in enumerate(targets):
-        activity = result.metadata[i]["data"].get("activity")
-        if result._children[i].done():
-            doing[rank] = "finished"
-        else:
-            doing[rank] = str(activity or f"runs for {seconds:.1f} s")
-    return "\n".join(f"{tag(ranks)} {text}" for ranks, text in merge(doing))
+            rows.append(f"{tag(ranks)} {first}")
+    if rows:
+        print("\n".join(rows), file=stream, flush=True)

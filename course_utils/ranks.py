@@ -6,33 +6,36 @@ import keyword
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from course_utils import engine
-from course_utils.px import RankError, error_text
-from course_utils.text import tag, these_ranks
+from ipyparallel import AsyncResult
+
+from course_utils import engine, repair, report, stall
+from course_utils.control import Control
+from course_utils.text import RankError, aligned, error_text, tag, these_ranks
 
 if TYPE_CHECKING:
     from course_utils.cluster import Forked, HandedOver
     from course_utils.draw import Picture
 
 
-class Ranks:
+class Ranks(Control):
     """Real processes, each a rank of one `torch.distributed` world.
 
     Made by `course_utils.launch`. ``%%px`` runs a cell on all of them;
     ``ranks["x"]`` is the list of every rank's ``x``, in rank order.
     """
 
-    def __init__(self, cluster: Forked | HandedOver, ids: list[int]) -> None:
-        self._cluster = cluster
-        self.ids = ids  # engine id of each rank, by rank
-        self.view = cluster.client.direct_view(ids)
-        self.view.block = True
+    def __init__(
+        self,
+        cluster: Forked | HandedOver,
+        guard: bool = True,
+        timeout: float = 300,
+        patience: float = 5,
+    ) -> None:
+        super().__init__(cluster)
+        self.guard, self.timeout, self.patience = guard, timeout, patience
         self.backend: str | None = None
         self.device = "cpu"
         self.stopped = False
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
     def __repr__(self) -> str:
         size = f"{len(self)} rank{'s' if len(self) > 1 else ''}"
@@ -71,30 +74,20 @@ class Ranks:
         Raises `RankError`, with one short block for each rank that failed.
         """
         chosen = self._chosen(targets)
-        view = self._cluster.client.direct_view([self.ids[r] for r in chosen])
-        result = view.apply_async(function, *args)
-        return self.results(result, chosen)
+        return self.run_each(function, {rank: args for rank in chosen})
 
-    def run_each(self, function: Callable[..., Any], calls: list[tuple]) -> list:
-        """Call a function on every rank, with arguments of its own for each."""
-        client = self._cluster.client
-        results = [
-            client[engine].apply_async(function, *args)
-            for engine, args in zip(self.ids, calls, strict=True)
+    def run_each(self, function: Callable[..., Any], calls: dict[int, tuple]) -> list:
+        """Call a function on ranks, with arguments of its own for each."""
+        client, chosen = self.cluster.client, list(calls)
+        parts = [
+            client[self.ids[rank]].apply_async(function, *args)
+            for rank, args in calls.items()
         ]
-        replies = [result.get(return_exceptions=True) for result in results]
-        return self._checked(replies, list(range(len(self))))
-
-    def reorder(self, order: list[int]) -> None:
-        """Make the engine at position ``order[i]`` rank i."""
-        self.ids[:] = [self.ids[i] for i in order]
-        self.view.targets = self.ids
-
-    def results(self, result, chosen: list[int]) -> list:
-        """Wait for an asynchronous call; return its results or raise `RankError`."""
-        return self._checked(result.get(return_exceptions=True), chosen)
-
-    def _checked(self, replies: list, chosen: list[int]) -> list:
+        children = [child for part in parts for child in part._children]
+        targets = [self.ids[rank] for rank in chosen]
+        result = AsyncResult(client, children, repr(function), targets)
+        self.watch(result, chosen)
+        replies = result.get(return_exceptions=True)
         failed = [
             f"{tag([rank])} {error_text(reply)}"
             for rank, reply in zip(chosen, replies, strict=True)
@@ -104,13 +97,55 @@ class Ranks:
             raise RankError("\n".join(failed))
         return replies
 
+    def watch(self, result, targets: list[int], source: str = "", live=None) -> None:
+        """Wait for a cell or call; raise `RankError` if it cannot end by itself.
+
+        The world is usable afterwards: stuck ranks are freed and the process
+        group is made anew. Dead ranks are left to `repair` and `shrink`.
+        """
+        watched = stall.Watched(self, result, targets)
+        try:
+            if watched.wait(live):
+                return
+            dead = self.dead()
+            errors = {} if dead else watched.errors()
+            text = (
+                report.died(self, dead)
+                if dead
+                else report.stuck(watched.states, errors, source, self.patience)
+            )
+            repair.settle(self, watched)
+        except KeyboardInterrupt:
+            watched.look()
+            dead = []
+            text = report.interrupted(watched.states)
+            repair.settle(self, watched, interrupt=True)
+        if dead:
+            advice = report.how_to_go_on(self, dead)
+        else:
+            advice = f"repaired: {repair.repair(self)}"
+        raise RankError(f"{text}\n  {advice}") from None
+
+    def repair(self) -> None:
+        """Bring in new processes for dead ranks, and make a new process group.
+
+        Variables on the ranks that live are kept; sub-groups are gone.
+        """
+        self._check_running()
+        print(repair.repair(self))
+
+    def shrink(self) -> None:
+        """Go on without the dead ranks: the others become a smaller world."""
+        self._check_running()
+        print(repair.shrink(self))
+
     def where(self) -> Table:
         """Return a table of where each rank runs: pid, host, device."""
         rows = self.run(engine.whereabouts)
-        return Table(("rank", "pid", "host", "device"), [
-            (rank, row["pid"], row["host"], row["device"])
-            for rank, row in enumerate(rows)
-        ])
+        return Table(
+            ("rank", "pid", "host", "device"),
+            [(i, row["pid"], row["host"], row["device"]) for i, row in enumerate(rows)],
+        )
 
     def show(self, *names: str) -> Picture:
         """Draw the live tensors `names`, coloured by the rank they came from.
@@ -118,20 +153,23 @@ class Ranks:
         The first name is taken for the shard of its rank; elements of the others
         get the colour of the rank in whose shard their value stands.
         """
-        from course_utils import draw
+        from course_utils import draw  # matplotlib, which few cells need
 
         if not names:
             raise TypeError('show expects names of variables, as in show("shard")')
         names = tuple(checked_name(name) for name in names)
         seen = self.run(engine.snapshots, names)
-        by_name = zip(names, zip(*seen, strict=True), strict=True)
-        return draw.picture({name: list(column) for name, column in by_name})
+        by_name = dict(zip(names, map(list, zip(*seen, strict=True)), strict=True))
+        unknown = [n for n, held in by_name.items() if all(h is None for h in held)]
+        if unknown:
+            raise NameError(f"no rank has a variable {' or '.join(unknown)} to show")
+        return draw.picture(by_name)
 
     def stop(self) -> None:
         """End every process of this world. Harmless when it has ended."""
         if not self.stopped:
             self.stopped = True
-            self._cluster.stop()
+            self.cluster.stop()
 
     def __enter__(self) -> Ranks:
         return self
@@ -139,24 +177,30 @@ class Ranks:
     def __exit__(self, *_) -> None:
         self.stop()
 
-    def ranks_of(self, ids: int | Iterable[int] | str) -> list[int]:
-        """Return the ranks of engine ids."""
-        if isinstance(ids, str):
-            return list(range(len(self)))
-        ids = [ids] if isinstance(ids, int) else ids
-        return [self.ids.index(i) for i in ids]
+    def check_alive(self) -> None:
+        """Raise RankError if ranks are dead, or the world is stopped."""
+        self._check_running()
+        dead = self.dead()
+        if dead:
+            ends = ", ".join(f"{tag([r])} {self.ending(r)}" for r in dead)
+            raise RankError(f"dead: {ends}\n  {report.how_to_go_on(self, dead)}")
+
+    def _check_running(self) -> None:
+        if self.stopped:
+            raise RankError("the ranks have been stopped: call launch() again")
 
     def _chosen(self, targets: int | Iterable[int] | None) -> list[int]:
-        if self.stopped:
-            raise RuntimeError("the ranks have been stopped: call launch() again")
+        self._check_running()
         if targets is None:
-            return list(range(len(self)))
-        chosen = [targets] if isinstance(targets, int) else list(targets)
-        unknown = [r for r in chosen if r not in range(len(self))]
-        if unknown or not chosen:
+            chosen = list(range(len(self)))
+        else:
+            chosen = [targets] if isinstance(targets, int) else list(targets)
+        if not chosen or any(rank not in range(len(self)) for rank in chosen):
             raise IndexError(
                 f"expected ranks from 0 to {len(self) - 1}, got {targets!r}"
             )
+        if set(chosen) & set(self.dead()):
+            self.check_alive()
         return chosen
 
 
@@ -167,12 +211,7 @@ class Table:
         self.headings, self.rows = headings, rows
 
     def __repr__(self) -> str:
-        cells = [[str(c) for c in row] for row in (self.headings, *self.rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        return "\n".join(
-            "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
-            for row in cells
-        )
+        return aligned([self.headings, *self.rows])
 
 
 def checked_name(name: object) -> str:

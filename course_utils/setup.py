@@ -5,77 +5,77 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from IPython import get_ipython
-
 from course_utils import engine
-from course_utils.cluster import LOOPBACK, Forked, HandedOver, StartError
-from course_utils.px import RankError, RankMagics
-from course_utils.ranks import Ranks
+from course_utils.cluster import LOOPBACK, Forked
+
+if TYPE_CHECKING:
+    from course_utils.ranks import Ranks
 
 
-def ranks(
-    cluster: Forked | HandedOver,
-    backend: str,
-    init: bool,
-    guard: bool,
-    timeout: float,
-) -> Ranks:
-    """Return the ranks of a started cluster, ready to use."""
-    world = Ranks(cluster, sorted(cluster.client.ids))
-    try:
-        master = become_ranks(world, guard)
-        if init:
-            world.backend = init_process_group(world, backend, timeout, master)
-    except RankError as error:
-        raise StartError(f"the ranks did not start:\n{error}") from None
-    if backend == "nccl":
-        world.device = "cuda"
-    shell = get_ipython()
-    if shell is not None:
-        shell.register_magics(RankMagics(shell, world))
-    return world
+def make_world(ranks: Ranks, backend: str | None) -> None:
+    """Make the engines of a started cluster ranks.
+
+    backend: of the default process group; None to leave that to the learner.
+    """
+    become_ranks(ranks)
+    if backend is not None:
+        ranks.backend = backend
+        ranks.device = "cuda" if "nccl" in backend else "cpu"
+        init_process_group(ranks)
 
 
-def become_ranks(world: Ranks, guard: bool) -> str:
-    """Give every engine its rank and environment; return rank 0's address.
+def become_ranks(ranks: Ranks, only: list[int] | None = None) -> None:
+    """Give engines their rank, environment and watch.
 
     Ranks are counted host by host, so that local ranks are consecutive.
+
+    only: the ranks whose engine is new; all by default.
     """
-    local = world._cluster.local
-    if local:
-        address, pairs = LOOPBACK, [(0, LOOPBACK)] * len(world)
+    if only is None:
+        hosts, ranks.addresses = places(ranks)
+        ranks.master = None
     else:
-        peer = world._cluster.client._config["interface"].split("://")[1]
-        places = world.run(engine.place, peer)
-        hosts = [place["host"] for place in places]
-        order = sorted(range(len(world)), key=lambda i: (hosts.index(hosts[i]), i))
-        world.reorder(order)
-        pairs = [(hosts[i], places[i]["address"]) for i in order]
-        address = pairs[0][1]
-    master = (address, world.run(engine.reserve_port, address, targets=0)[0])
-    per_host, seen = Counter(host for host, _ in pairs), Counter()
-    calls = []
-    for rank, (host, own_address) in enumerate(pairs):
+        hosts = ranks.hosts
+    if ranks.master is None or 0 in (only or []):
+        address = ranks.addresses[0]
+        port = ranks.run(engine.reserve_port, address, targets=0)[0]
+        ranks.master = (address, port)
+    ranks.hosts = hosts
+    per_host, seen, calls = Counter(hosts), Counter(), {}
+    local = ranks.cluster.local
+    leash = os.getpid() if local and not isinstance(ranks.cluster, Forked) else 0
+    for rank, host in enumerate(hosts):
         variables = engine.environment(
-            rank, len(pairs), seen[host], per_host[host], master
+            rank, len(hosts), seen[host], per_host[host], ranks.master
         )
         seen[host] += 1
-        leash = os.getpid() if local and not isinstance(world._cluster, Forked) else 0
-        calls.append((variables, guard, own_address, leash))
-    world.run_each(engine.become_rank, calls)
-    return address
+        calls[rank] = (variables, ranks.guard, ranks.addresses[rank], leash)
+    chosen = list(calls) if only is None else only
+    pids = ranks.run_each(engine.become_rank, {rank: calls[rank] for rank in chosen})
+    ranks.pids.update(zip(chosen, pids, strict=True))
 
 
-def init_process_group(
-    world: Ranks, backend: str, timeout: float, address: str
-) -> str:
-    """Initialise the default process group on every rank; return its backend."""
-    if world._cluster.local:
-        store: object = str(Path(world._cluster.folder) / f"store-{uuid4().hex}")
+def places(ranks: Ranks) -> tuple[list[str], list[str]]:
+    """Order the ranks host by host; return host and address of each."""
+    if ranks.cluster.local:
+        return ["localhost"] * len(ranks), [LOOPBACK] * len(ranks)
+    peer = ranks.cluster.client._config["interface"].split("://")[1]
+    found = ranks.run(engine.place, peer)
+    hosts = [place["host"] for place in found]
+    order = sorted(range(len(ranks)), key=lambda i: (hosts.index(hosts[i]), i))
+    ranks.reorder(order)
+    return [hosts[i] for i in order], [found[i]["address"] for i in order]
+
+
+def init_process_group(ranks: Ranks) -> None:
+    """Initialise the default process group on every rank."""
+    if ranks.cluster.local:
+        store: object = str(Path(ranks.cluster.folder) / f"store-{uuid4().hex}")
     else:
-        where = ("process_group:open_store", address, len(world))
-        store = world.run(engine.call, *where, targets=0)[0]
-    init = ("process_group:init", backend, timeout, store)
-    return world.run(engine.call, *init)[0]
+        where = ("process_group:open_store", ranks.addresses[0], len(ranks))
+        store = ranks.run(engine.call, *where, targets=0)[0]
+    init = ("process_group:init", ranks.backend, ranks.timeout, store)
+    ranks.run(engine.call, *init)

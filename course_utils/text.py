@@ -47,3 +47,48 @@ def readable(message: str) -> str:
     for noise, instead in NOISE:
         message = noise.sub(instead, message)
     return message.strip()
+
+
+def merge(said: dict[int, object]) -> list[tuple[list[int], object]]:
+    """Group the ranks that said the same, in order of their first rank."""
+    groups: list[tuple[list[int], object]] = []
+    for rank, words in said.items():
+        for ranks, same in groups:
+            if words == same:
+                ranks.append(rank)
+                break
+        else:
+            if words:
+                groups.append(([rank], words))
+    return groups
+
+
+class RankError(RuntimeError):
+    """A cell or function failed on one or more ranks; the text says where."""
+
+    def _render_traceback_(self) -> list[str]:
+        return str(self).splitlines()
+
+
+def error_text(error: BaseException) -> str:
+    """Return one error as a short block: name, place, message.
+
+    The guard's errors, the same on all ranks, hold the places themselves.
+    """
+    name = getattr(error, "ename", type(error).__name__)
+    message = readable(getattr(error, "evalue", str(error)))
+    if name == "CollectiveError":
+        return message
+    places = (getattr(error, "traceback", "") or "").splitlines()
+    first = f"{name} {places[0]}" if places else name
+    return "\n".join([first, *indent("\n".join([*places[1:], message]))])
+
+
+def aligned(rows: Iterable[Iterable[object]]) -> str:
+    """Write rows under one another, in columns."""
+    cells = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )

@@ -1,88 +1,121 @@
-"""What is this rank doing? Told by a thread while the main thread works.
+"""What is this rank doing? Answered by a thread while the main thread works.
 
-A rank that waits inside gloo answers no request and runs no signal handler,
-but the other threads of its process go on. One of them looks at the stack of
-the main thread while a cell runs, and sends what it sees to the client.
+A rank that waits inside gloo runs no signal handler and no cell, but the thread
+of its engine that serves control requests goes on. It can look at the stack of
+the main thread, and it can free it: the sockets of the process group are shut
+down, and the collective that waits on them fails at once.
 """
 
 from __future__ import annotations
 
 import ast
 import linecache
+import os
+import socket
+import stat
 import sys
 import threading
 import time
-from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 from IPython import get_ipython
 
-FIRST = 0.4  # seconds of a cell before the first look: most cells are faster
-PERIOD = 0.2  # seconds between looks
+REQUEST = "rank_request"  # control message that this module answers
 COLLECTIVES = "torch/distributed/distributed_c10d.py"
 CONCAT = "course_utils/concat.py"
+GUARD = "course_utils/guard.py"
 PEERS = ("src", "dst", "group_src", "group_dst")
+DISTRIBUTED = ("torch._C._distributed_c10d", "torch.distributed")
 
 
-@dataclass(frozen=True)
-class Activity:
-    """What the main thread is in.
-
-    call: the call that waits for other ranks, as in "broadcast(src=0)"; empty
-        while the rank computes.
-    line: the line of the cell, from 1; 0 where no line of the cell runs.
-    text: the source of that line.
-    seconds: for how long.
-    """
-
-    call: str
-    line: int
-    text: str
-    seconds: float
-
-    def __str__(self) -> str:
-        where = f" at line {self.line}" if self.line else ""
-        doing = f"waits in {self.call}" if self.call else "computes"
-        return f"{doing}{where} for {self.seconds:.1f} s"
-
-
-class Watcher:
-    """Look at the main thread while a cell runs, and publish what it is in."""
+class Watch:
+    """Answer the client's questions about this rank, from the control thread."""
 
     def __init__(self) -> None:
-        self._running = threading.Event()
-        self._cell = 0
         self._main = threading.main_thread().ident
+        self._held: list[FrameType] = []  # keeps the ids in the token unique
+        self._before = sockets()  # not the process group's: the engine's own
+        self._at_start: dict[str, int] = {}  # sequence numbers when the cell began
 
-    def start(self) -> None:
-        """Begin to watch the cells of this engine."""
+    def install(self) -> None:
+        """Begin to answer the control requests of this engine."""
+        kernel = get_ipython().kernel
+        kernel.control_handlers[REQUEST] = self._answer
         events = get_ipython().events
         events.register("pre_execute", self._cell_starts)
-        events.register("post_execute", self._running.clear)
-        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        events.register("post_execute", self._held.clear)
 
     def _cell_starts(self) -> None:
-        self._cell += 1
-        self._running.set()
+        self._at_start = sequences()
 
-    def _watch(self) -> None:
-        while self._running.wait():
-            cell, since, last = self._cell, time.monotonic(), None
-            time.sleep(FIRST)
-            while self._running.is_set() and cell == self._cell:
-                frames = stack(sys._current_frames().get(self._main))
-                seen = look(frames)
-                if last is None or seen[0] != last:
-                    since = time.monotonic() if last else since
-                    last = seen[0]
-                del frames
-                publish(Activity(*seen[1], time.monotonic() - since))
-                time.sleep(PERIOD)
+    def _answer(self, stream, ident, request) -> None:
+        do = {"look": self.look, "free": self.free}[request["content"]["do"]]
+        content = {"status": "ok", **do()}
+        kernel = get_ipython().kernel
+        kernel.session.send(
+            stream, "rank_reply", content=content, parent=request, ident=ident
+        )
+
+    def look(self) -> dict[str, Any]:
+        """Tell what the main thread is in.
+
+        call: the call that waits for other ranks, as in "broadcast"; "" if none.
+        peers: its arguments that name a rank; group: ranks of its sub-group, None
+            for all; group_name: of its group.
+        line, text: the line of the cell, from 1, and its source; 0 and "" if
+            none runs.
+        token: equal in two looks that saw the same call, still going on.
+        cpu: CPU seconds of this process, all threads.
+        begun: operations begun in this cell, by name of the group.
+        """
+        frames = stack(sys._current_frames().get(self._main))
+        seen: dict[str, Any] = {"call": "", "line": 0, "text": ""}
+        seen.update(arguments(None))
+        cell = [i for i, f in enumerate(frames) if is_cell(f.f_code.co_filename)]
+        held = []
+        if cell:
+            outer, inner = frames[cell[0]], frames[cell[-1]]
+            line = linecache.getline(outer.f_code.co_filename, outer.f_lineno)
+            seen.update(line=outer.f_lineno, text=line.strip())
+            held = [inner]
+        else:
+            inner = None
+        library = frames[cell[-1] + 1 :] if cell else frames
+        call, frame = waiting_call(library, inner)
+        if call:
+            seen.update(call=call, **arguments(frame))
+            held.append(frame)
+        self._held[:] = [f for f in held if f is not None]
+        token = [(id(f), f.f_lasti) for f in self._held]
+        begun = {n: k - self._at_start.get(n, 0) for n, k in sequences().items()}
+        seen.update(token=repr(token), cpu=time.process_time(), begun=begun)
+        return seen
+
+    def free(self) -> dict[str, Any]:
+        """Shut down the process group's connections, so that its calls fail."""
+        for fd in sockets() - self._before:
+            try:
+                with socket.socket(fileno=os.dup(fd)) as connection:
+                    connection.getpeername()
+                    connection.shutdown(socket.SHUT_RDWR)
+            except OSError:  # it listens, or was closed meanwhile
+                pass
+        return {}
 
 
-def publish(activity: Activity) -> None:
-    """Send an activity to the client, as data of the running cell."""
-    get_ipython().data_pub.publish_data({"activity": activity})
+def sockets() -> set[int]:
+    """Return the descriptors of this process that are network sockets."""
+    found = set()
+    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
+        try:
+            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                with socket.socket(fileno=os.dup(int(name))) as s:
+                    if s.family in (socket.AF_INET, socket.AF_INET6):
+                        found.add(int(name))
+        except OSError:  # closed meanwhile
+            pass
+    return found
 
 
 def stack(frame: FrameType | None) -> list[FrameType]:
@@ -94,70 +127,95 @@ def stack(frame: FrameType | None) -> list[FrameType]:
     return frames[::-1]
 
 
-def look(frames: list[FrameType]) -> tuple[object, tuple[str, int, str]]:
-    """Return a token of this moment, and call, line and text of the activity.
-
-    Two looks with equal tokens saw the same call, still going on.
-    """
-    cell = [i for i, f in enumerate(frames) if is_cell(f.f_code.co_filename)]
-    if not cell:
-        return None, ("", 0, "")
-    outer, inner = frames[cell[0]], frames[cell[-1]]
-    text = linecache.getline(outer.f_code.co_filename, outer.f_lineno).strip()
-    call, inside = waiting_call(frames[cell[-1] + 1 :], inner)
-    token = (id(inner), inner.f_lasti, id(inside), call)
-    return token, (call, outer.f_lineno, text)
-
-
 def is_cell(filename: str) -> bool:
     """Tell whether code comes from a cell rather than from a file."""
     return "ipykernel_" in filename or filename.startswith("<ipython-input")
 
 
 def waiting_call(
-    library: list[FrameType], inner: FrameType
+    library: list[FrameType], inner: FrameType | None
 ) -> tuple[str, FrameType | None]:
-    """Name the call that waits for other ranks, if there is one.
+    """Name the call that waits for other ranks, if there is one, and its frame.
 
     library: the frames inside the learner's innermost frame `inner`.
     """
     for frame in library:
         path = frame.f_code.co_filename.replace("\\", "/")
-        if path.endswith(CONCAT) or path.endswith(COLLECTIVES):
-            return f"{frame.f_code.co_name}({peers(frame)})", frame
-    if not library and waits_for_work(inner):
-        return "wait()", None
+        if path.endswith(GUARD) and frame.f_code.co_name == "compare":
+            return frame.f_locals["name"], frame
+        if path.endswith((CONCAT, COLLECTIVES)):
+            return frame.f_code.co_name, frame
+    if not library and inner is not None:
+        called = current_call(inner)
+        if called is not None and waits(called, inner):
+            return ast.unparse(called), None
     return "", None
 
 
-def peers(frame: FrameType) -> str:
-    """Return the arguments of a collective that name a rank."""
-    given = {name: frame.f_locals.get(name) for name in PEERS}
-    return ", ".join(f"{k}={v}" for k, v in given.items() if isinstance(v, int))
+def arguments(frame: FrameType | None) -> dict[str, Any]:
+    """Return the ranks that a collective names, and its group: name and ranks."""
+    if frame is None:
+        return {"peers": {}, "group": None, "group_name": ""}
+    given = frame.f_locals.get("given", frame.f_locals)  # "given" in the guard
+    peers = {name: given.get(name) for name in PEERS if type(given.get(name)) is int}
+    group = given.get("group")
+    return {"peers": peers, "group": members(group), "group_name": group_name(group)}
 
 
-def waits_for_work(frame: FrameType) -> bool:
-    """Tell whether the frame is in ``work.wait()`` of an async collective."""
-    called = current_call(frame)
-    if not isinstance(called, ast.Attribute) or called.attr != "wait":
+def group_name(group: object) -> str:
+    """Return the name of a process group; of the default one for None."""
+    from torch import distributed as dist
+
+    if not isinstance(group, dist.ProcessGroup):
+        group = dist.group.WORLD
+    return group.group_name if group is not None else ""
+
+
+def sequences() -> dict[str, int]:
+    """Return how many operations each group of this process has begun."""
+    dist = sys.modules.get("torch.distributed")
+    if dist is None or not dist.is_initialized():
+        return {}
+    try:
+        return {
+            group.group_name: group._get_sequence_number_for_group()
+            for group in list(dist.distributed_c10d._world.pg_map)
+        }
+    except RuntimeError:  # a backend that does not count
+        return {}
+
+
+def members(group: object) -> list[int] | None:
+    """Return the ranks of a sub-group; None for the group of all ranks."""
+    from torch import distributed as dist
+
+    if not isinstance(group, dist.ProcessGroup) or group is dist.group.WORLD:
+        return None
+    try:
+        return dist.get_process_group_ranks(group)
+    except (KeyError, ValueError):
+        return None
+
+
+def waits(called: ast.expr, frame: FrameType) -> bool:
+    """Tell whether a call is ``wait`` of async work, or ``get`` of a store."""
+    if not isinstance(called, ast.Attribute) or called.attr not in ("wait", "get"):
         return False
-    owner = called.value
-    if not isinstance(owner, ast.Name):
-        return True  # works[0].wait() and the like
-    name = owner.id
-    value = frame.f_locals.get(name, frame.f_globals.get(name))
-    return type(value).__module__.startswith("torch.")
+    if not isinstance(called.value, ast.Name):
+        return called.attr == "wait"  # works[0].wait() and the like
+    name = called.value.id
+    owner = frame.f_locals.get(name, frame.f_globals.get(name))
+    return type(owner).__module__.startswith(DISTRIBUTED)
 
 
 def current_call(frame: FrameType) -> ast.expr | None:
-    """Return the expression that the frame is calling at this moment."""
+    """Return the function of the call that the frame is in, as an expression."""
     positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    first, last, start, end = positions
     if None in positions:
         return None
-    lines = [
-        linecache.getline(frame.f_code.co_filename, n) for n in range(first, last + 1)
-    ]
+    first, last, start, end = positions
+    name = frame.f_code.co_filename
+    lines = [linecache.getline(name, n) for n in range(first, last + 1)]
     lines[-1] = lines[-1].encode()[:end].decode(errors="ignore")
     lines[0] = lines[0].encode()[start:].decode(errors="ignore")
     try:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import logging
 import os
 import select
 import shutil
@@ -32,6 +33,7 @@ PR_SET_CHILD_SUBREAPER = 36
 ENGINE_MODULES = (  # imported by an engine only once it runs
     "IPython.core.completer",
     "IPython.core.pylabtools",
+    "course_utils.guard",
     "course_utils.engine",
     "ipykernel.ipkernel",
     "ipykernel.kernelapp",
@@ -250,6 +252,7 @@ def fork_nanny(**kwargs) -> tuple[str, ForkedNanny]:
     from ipyparallel.engine.nanny import KernelNanny
 
     kwargs["pid"] = engine = os.getpid()
+    kwargs["log_level"] = logging.ERROR  # the log is for the rank's own words
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -1,0 +1,107 @@
+"""Bring a world back that is stuck or has lost a rank."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from course_utils import engine, setup
+from course_utils.states import having
+from course_utils.text import these_ranks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from course_utils.ranks import Ranks
+    from course_utils.stall import Watched
+
+GRACE = 1.0  # seconds between one means and the next, stronger one
+
+
+def settle(ranks: Ranks, watched: Watched, interrupt: bool = False) -> None:
+    """End a cell that cannot end by itself, with the mildest means that does.
+
+    The sockets of the process group are shut down, so that whoever waits on them
+    fails; ranks that still do not end are interrupted, then killed.
+
+    interrupt: interrupt ranks that compute at once, as ■ does.
+    """
+
+    def busy() -> list[int]:
+        return [rank for rank in watched.busy() if not ranks.is_dead(rank)]
+
+    for rank in having(watched.states, "stopped"):
+        ranks.kill(rank)
+    ranks.ask("free", busy(), GRACE)
+    if interrupt:
+        ranks.interrupt([r for r in having(watched.states, "runs") if r in busy()])
+    if wait_until(lambda: not busy(), GRACE):
+        return
+    ranks.ask("free", busy(), GRACE)
+    ranks.interrupt(busy())
+    if wait_until(lambda: not busy(), GRACE):
+        return
+    for rank in busy():
+        ranks.kill(rank)
+    wait_until(lambda: not busy(), GRACE)
+
+
+def repair(ranks: Ranks) -> str:
+    """Replace dead ranks, and give all a new process group; say what was done."""
+    dead = ranks.dead()
+    for rank in dead:
+        ranks.replace(rank)
+    if dead:
+        setup.become_ranks(ranks, only=dead)
+    return "; ".join([*replaced(dead), renew(ranks)])
+
+
+def shrink(ranks: Ranks) -> str:
+    """Make the ranks that live a smaller world; say what was done."""
+    dead = ranks.dead()
+    ranks.drop(dead)
+    setup.become_ranks(ranks)
+    size = f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''} go on, numbered anew"
+    return "; ".join([size, renew(ranks)])
+
+
+def renew(ranks: Ranks) -> str:
+    """Destroy what is left of the process group, and make a new one."""
+    counts = ranks.run(engine.call, "process_group:destroy")
+    gone = "; sub-groups are gone" if max(counts) > 1 else ""
+    if ranks.backend is None:
+        if not max(counts):
+            return "there is no process group"
+        return f"the process group is destroyed: initialise it again{gone}"
+    setup.init_process_group(ranks)
+    return f"a new process group is up, variables are kept{gone}"
+
+
+def replaced(dead: list[int]) -> list[str]:
+    """Say which ranks are new processes."""
+    if not dead:
+        return []
+    many = len(dead) > 1
+    return [
+        f"{these_ranks(dead)} {'are new processes' if many else 'is a new process'}, "
+        f"the variables there are lost"
+    ]
+
+
+def wait_until(reached: Callable[[], bool], limit: float) -> bool:
+    """Wait until a condition holds; return False if it does not in `limit` seconds."""
+    deadline = time.monotonic() + limit
+    while not reached():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def end_process(pid: int) -> None:
+    """Kill a process of this machine, if it is still there."""
+    try:
+        os.kill(pid, 9)
+    except ProcessLookupError:
+        pass

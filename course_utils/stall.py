@@ -1,0 +1,151 @@
+"""Watch a running cell, and notice when it can no longer end by itself."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from course_utils.states import POINT_TO_POINT, RankState, having
+from course_utils.text import error_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from course_utils.ranks import Ranks
+
+FIRST_LOOK = 0.3  # seconds; most cells end before
+PERIOD = 0.25  # seconds between looks
+ANSWER = 1.0  # seconds in which a rank has to answer a look
+SETTLE = 0.5  # seconds a rank has to wait before another one's error counts
+IDLE = 0.1  # CPU seconds a second, below which a rank that waits moves no data
+SAME_CALL = 3  # times the patience: all in one collective may be a long transfer
+
+
+class Watched:
+    """A cell or call that runs on some ranks.
+
+    result: ipyparallel's AsyncResult of it; targets: the ranks it runs on.
+    """
+
+    def __init__(self, ranks: Ranks, result, targets: list[int]) -> None:
+        self.ranks, self.result, self.targets = ranks, result, targets
+        self.states: dict[int, RankState] = {}
+        self._since: dict[int, tuple[str, float, float]] = {}  # token, clock, cpu
+
+    def wait(self, live: Callable[[dict], None] | None = None) -> bool:
+        """Wait for the end; return False as soon as it cannot come by itself.
+
+        live: called with the states from time to time.
+        """
+        if self.result.wait(FIRST_LOOK):
+            return not self.dead()
+        while True:
+            self.look()
+            if self.result.done():
+                return not self.dead()
+            if self.dead() or self.stuck():
+                return False
+            if live is not None:
+                live(self.states)
+            self.result.wait(PERIOD)
+
+    def busy(self) -> list[int]:
+        """Return the ranks that have not replied yet."""
+        children = zip(self.targets, self.result._children, strict=True)
+        return [rank for rank, child in children if not child.done()]
+
+    def errors(self) -> dict[int, str]:
+        """Return the errors of the ranks that failed, as short blocks."""
+        children = zip(self.targets, self.result._children, strict=True)
+        replies = {r: child.result() for r, child in children if child.done()}
+        return {
+            rank: error_text(reply)
+            for rank, reply in replies.items()
+            if isinstance(reply, BaseException)
+        }
+
+    def dead(self) -> list[int]:
+        """Return the ranks whose engine ended meanwhile."""
+        return [r for r in self.targets if self.ranks.is_dead(r)]
+
+    def look(self) -> None:
+        """Bring `states` up to date."""
+        alive = [rank for rank in self.targets if not self.ranks.is_dead(rank)]
+        seen = self.ranks.ask("look", alive, ANSWER)
+        busy = self.busy()
+        self.states = {}
+        for rank in range(len(self.ranks)):
+            if self.ranks.is_dead(rank):
+                ending = self.ranks.ending(rank)
+                self.states[rank] = RankState("died", ending=ending)
+            elif rank not in self.targets:
+                self.states[rank] = RankState("absent")
+            elif rank not in busy:
+                self.states[rank] = self._ended(rank)
+            else:
+                self.states[rank] = self._going_on(rank, seen.get(rank))
+        for rank in having(self.states, "finished"):
+            if self._missed(seen, rank):
+                self.states[rank] = RankState("missed")
+
+    def _ended(self, rank: int) -> RankState:
+        reply = self.result._children[self.targets.index(rank)].result()
+        failed = isinstance(reply, BaseException)
+        return RankState("failed" if failed else "finished")
+
+    def _missed(self, seen: dict[int, dict], rank: int) -> bool:
+        """Tell whether a rank ended before a collective in which another waits."""
+        mine = seen.get(rank, {}).get("begun", {})
+        for waiting in having(self.states, "waits"):
+            name = seen[waiting]["group_name"]
+            if self.states[waiting].call in POINT_TO_POINT or not name:
+                continue
+            if mine.get(name, 0) < seen[waiting]["begun"].get(name, 0):
+                return True
+        return False
+
+    def _going_on(self, rank: int, seen: dict | None) -> RankState:
+        now = time.monotonic()
+        if seen is None:
+            kind = "stopped" if self.ranks.is_stopped(rank) else "runs"
+            token, cpu = kind, 0.0
+            state = RankState(kind)
+        else:
+            token, cpu = seen["token"], seen["cpu"]
+            state = RankState(
+                "waits" if seen["call"] else "runs",
+                call=seen["call"],
+                peers=seen["peers"],
+                group=tuple(seen["group"]) if seen["group"] else None,
+                line=seen["line"],
+                text=seen["text"],
+            )
+        before = self._since.get(rank)
+        if before is None or before[0] != token or self._moves(before, now, cpu):
+            self._since[rank] = (token, now, cpu)
+        return state
+
+    def _moves(self, before: tuple[str, float, float], now: float, cpu: float) -> bool:
+        """Tell whether a rank that waits still moves data, by the CPU it uses."""
+        spent = (cpu - before[2]) / max(now - before[1], PERIOD)
+        return self.ranks.backend == "gloo" and spent > IDLE
+
+    def stuck(self) -> bool:
+        """Tell whether all ranks that have not ended wait in vain."""
+        open_ranks = having(self.states, "waits", "runs", "stopped")
+        if not open_ranks or having(self.states, "runs"):
+            return False
+        now = time.monotonic()
+        waited = min(now - self._since[rank][1] for rank in open_ranks)
+        if having(self.states, "failed"):
+            return waited >= min(SETTLE, self.ranks.patience)
+        return waited >= self.ranks.patience * (SAME_CALL if self._together() else 1)
+
+    def _together(self) -> bool:
+        """Tell whether every rank is in the same collective."""
+        names = {s.name if s.kind == "waits" else "" for s in self.states.values()}
+        return (
+            len(names) == 1
+            and not names & {"", "wait"}
+            and not any("recv" in name or "send" in name for name in names)
+        )
