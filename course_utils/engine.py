@@ -83,8 +83,14 @@ def prepare(leash: int) -> None:
     shell.InteractiveTB.structured_traceback = short_traceback
     shell.InteractiveTB.get_exception_only = short_traceback
     shell.SyntaxTB.structured_traceback = short_syntax_error
+    shell.ask_exit = refuse_to_exit
     warnings.filterwarnings("ignore", message="To exit: use")
     watch.Watch().install()
+
+
+def refuse_to_exit() -> None:
+    """Stand in for what exit() and quit() do in a cell."""
+    raise RuntimeError("exit() would end this rank; ranks.stop() ends them all")
 
 
 def reserve_port(address: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import importlib.metadata
 from typing import TYPE_CHECKING
 
@@ -131,10 +132,20 @@ def check_launcher(engines: str | type | None) -> None:
         return
     group = importlib.metadata.entry_points(group="ipyparallel.engine_launchers")
     known = sorted(group.names)
-    if engines.lower() not in known and "." not in engines:
+    if engines.lower() not in known and not is_class(engines):
         raise ValueError(
             f"engines: there is no launcher {engines!r}; known are {', '.join(known)}"
         )
+
+
+def is_class(path: str) -> bool:
+    """Tell whether a dotted path leads to a class that can be imported."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except (ImportError, ValueError):
+        return False
+    return isinstance(found, type)
 
 
 def choose_backend(backend: str | None, world_size: int, local: bool) -> str:

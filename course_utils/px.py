@@ -158,7 +158,9 @@ def parse_ranks(text: str, world_size: int) -> list[int]:
                 bounds = [int(b) if b.strip() else None for b in part.split(":")]
                 chosen.extend(everyone[slice(*bounds)])
             elif part.strip():
-                chosen.append(everyone[int(part)])
+                if int(part) not in everyone:  # -1 is no rank
+                    raise IndexError
+                chosen.append(int(part))
     except (ValueError, TypeError):
         raise RankError(
             f"--targets {text}: expected ranks, as in 0 or 0,2 or 1:3 or all"

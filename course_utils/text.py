@@ -10,7 +10,8 @@ NOISE = [
     (re.compile(r"\x1b\[[0-9;]*m"), ""),  # colours
     (re.compile(r"Exception raised from .*", re.DOTALL), ""),  # C++ frames
     (re.compile(r"\[/[^\]]*/([\w.]+\.cc):\d+\]\s*"), ""),  # C++ source lines
-    (re.compile(r"(remote|local|peer)?=?\s*\[[0-9a-fA-F.:]+\]:\d+"), ""),  # peers
+    (re.compile(r"\s*\b(remote|local)=\[[0-9a-fA-F.:]+\]:\d+"), ""),  # addresses
+    (re.compile(r"\s*\[[0-9a-fA-F]*[.:][0-9a-fA-F.:]+\]:\d+"), ""),
     (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}:\d+\b"), "its peer"),
 ]
 
@@ -79,9 +80,11 @@ def error_text(error: BaseException) -> str:
     message = readable(getattr(error, "evalue", str(error)))
     if name == "CollectiveError":
         return message
-    places = (getattr(error, "traceback", "") or "").splitlines()
+    told = (getattr(error, "traceback", "") or "").splitlines()
+    places = [line for line in told if line.startswith(("at line ", "in "))]
     first = f"{name} {places[0]}" if places else name
-    return "\n".join([first, *indent("\n".join([*places[1:], message]))])
+    more = places[1:] + message.splitlines()
+    return "\n".join([first, *indent("\n".join(more))]) if more else first
 
 
 def aligned(rows: Iterable[Iterable[object]]) -> str:
