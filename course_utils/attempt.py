@@ -15,16 +15,17 @@ import torch
 from IPython import get_ipython
 from torch import distributed as dist
 
-from course_utils import calls, engine, watch
+from course_utils import calls, engine, guard, watch
 from course_utils.answers import Answer, Case, Other
 from course_utils.exercises import find
 from course_utils.layout import Snapshot
-from course_utils.text import readable
+from course_utils.text import indent, readable
 
 PEERS = ("src", "dst", "group_src", "group_dst")
 MOST_ITEMS = 64  # of a list that an answer carries
 MOST_ADDRESSES = 4096  # of a tensor's elements, when memory is compared
-MESSAGE_LIMIT = 200  # characters of an error that an answer shows
+SOURCE_WIDTH = 44  # of the line of source that a rank waits in
+MESSAGE_LINES, MESSAGE_WIDTH = 8, 200  # of an error that an answer shows
 LEFT_ALONE = re.compile(
     r"timed? ?out|monitoredBarrier|closed by peer|reset by peer", re.I
 )
@@ -91,9 +92,9 @@ def failure(error: BaseException) -> dict[str, str]:
         return {"state": "waited", "error": call, "place": place}
     places = engine.short_traceback(type(error), error)
     first = " ".join([type(error).__name__, *places[:1]])
-    message = readable(str(error)).split("\n")[0][:MESSAGE_LIMIT]
-    lines = [first, *places[1:], message.partition(" Rank ")[0]]
-    return {"state": "raised", "error": "\n".join(filter(None, lines))}
+    message = [line[:MESSAGE_WIDTH] for line in readable(str(error)).split("\n")]
+    more = indent("\n".join([*places[1:], *message[:MESSAGE_LINES]]).rstrip())
+    return {"state": "raised", "error": "\n".join(filter(None, [first, *more]))}
 
 
 def whereabouts(tb: TracebackType | None) -> tuple[str, str]:
@@ -101,13 +102,15 @@ def whereabouts(tb: TracebackType | None) -> tuple[str, str]:
     place = ""
     while tb is not None:
         filename, name = tb.tb_frame.f_code.co_filename, tb.tb_frame.f_code.co_name
+        if filename == guard.__file__ and name == "guarded":
+            return f"{tb.tb_frame.f_locals['name']}()", place
         if filename == calls.LIBRARY:
             peers = calls.arguments(tb.tb_frame)
             named = [f"{n}={peers[n]}" for n in PEERS if peers.get(n) is not None]
             return f"{name}({', '.join(named)})", place
         if watch.is_cell(filename):
             line = linecache.getline(filename, tb.tb_lineno).strip()
-            place = f"at line {tb.tb_lineno}: {line}"
+            place = f"at line {tb.tb_lineno}: {cut(line)}"
         tb = tb.tb_next
     return "", place
 
@@ -132,7 +135,12 @@ def loop(tb: TracebackType | None) -> str:
         ),
         default=0,
     )
-    return f"at line {first}: {lines[first - 1].strip()}" if first else ""
+    return f"at line {first}: {cut(lines[first - 1].strip())}" if first else ""
+
+
+def cut(line: str) -> str:
+    """Shorten a line of source that is too long for a verdict."""
+    return line if len(line) <= SOURCE_WIDTH else f"{line[: SOURCE_WIDTH - 1]}…"
 
 
 def copied(value: Any) -> Any:

@@ -15,7 +15,7 @@ from IPython import get_ipython
 from torch import distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
-from course_utils import process_group
+from course_utils import guard, process_group
 
 TABLES = (
     "pg_map",
@@ -45,11 +45,11 @@ def enter(
     kernel.set_aside = {
         "groups": take_groups(),
         "environment": {name: os.environ[name] for name in SIZES},
-        "level": dist.get_debug_level(),
+        "guarded": hasattr(dist.all_gather, "unguarded"),
         "timeout": c10d.default_pg_timeout,
     }
     os.environ.update({n: str(min(int(os.environ[n]), world_size)) for n in SIZES})
-    dist.set_debug_level(dist.DebugLevel.DETAIL)  # an error, not an abort
+    guard.install()  # an error, not wrong numbers or an abort
     c10d.default_pg_timeout = timedelta(seconds=timeout)
     if backend is not None:
         process_group.init(backend, timeout, store)
@@ -64,7 +64,8 @@ def leave() -> None:
     process_group.destroy()
     put_groups(aside["groups"])
     os.environ.update(aside["environment"])
-    dist.set_debug_level(aside["level"])
+    if not aside["guarded"]:
+        guard.uninstall()
     c10d.default_pg_timeout = aside["timeout"]
     kernel.set_aside = None
 

@@ -19,9 +19,10 @@ def left_alone(attempt: Attempt) -> str | None:
             f"{_start(failed)} failed, and so {these_ranks(waiting)} waited in {call} "
             "in vain."
         )
+    again = any(c.name == call for r in ended for c in attempt.answers[r].calls)
     return (
-        f"{_start(waiting)} waited in {call} for a part that {these_ranks(ended)} "
-        "never took in it."
+        f"{_start(waiting)} waited in {call}; {these_ranks(ended)} returned without "
+        f"calling it{' as often' if again else ''}."
     )
 
 
@@ -43,11 +44,21 @@ def deadlock(attempt: Attempt) -> str | None:
 
 
 def unequal(attempt: Attempt) -> str | None:
-    """Torch's own check found different collectives."""
-    if any("mismatch between collectives" in a.error for a in attempt.answers):
+    """The guard found different collectives."""
+    if any("the ranks disagree on" in a.error for a in attempt.answers):
         return (
             "The ranks do not agree on one collective: its operation, or the shape or "
             "dtype of what it moves."
+        )
+    return None
+
+
+def one_name(attempt: Attempt) -> str | None:
+    """The guard found `[t] * n`."""
+    if any("names one buffer several times" in a.error for a in attempt.answers):
+        return (
+            "The list for the result holds the same buffer several times, so that "
+            "all its items would show what is written last."
         )
     return None
 

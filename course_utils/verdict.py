@@ -65,13 +65,13 @@ def missing(exercise: Exercise, found: list[str], at_home: bool) -> Verdict | No
     name, first = exercise.function, f"{exercise.id} cannot be checked:"
     without = [rank for rank, what in enumerate(found) if what == "missing"]
     if without:
-        where = "no rank has" if len(without) == len(found) else "there is not"
-        on = "" if len(without) == len(found) else f" on {these_ranks(without)}"
+        has = f"{these_ranks(without)} {'has' if len(without) == 1 else 'have'} no"
+        if len(without) == len(found):
+            has = "no rank has a"
         why = "The cell that defines it has not run there."
         if at_home:
             why = "It is defined in the notebook's own process: that cell lacks %%px."
-        text = f"{first} {where} a function {name}{on}"
-        return Verdict("missing", f"{text}\n  {why}", why)
+        return Verdict("missing", f"{first} {has} function {name}\n  {why}", why)
     other = [rank for rank, what in enumerate(found) if what != "ready"]
     if other:
         why = f"{name} is no function on {these_ranks(other)}: {found[other[0]]}."
@@ -162,11 +162,7 @@ def differing(exercise: Exercise, attempt: Attempt) -> list[str]:
     """Show expected and yours at the first place where they differ."""
     found = attempt.difference()
     if found is None:
-        return [
-            "the result itself is right"
-            if not attempt.right
-            else "every result is right"
-        ]
+        return ["every result has the right value"]
     item = "" if found.item is None else f", item {found.item}"
     return [
         f"first difference: rank {found.rank}{item}",

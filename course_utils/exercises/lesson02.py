@@ -27,7 +27,7 @@ def joined(attempt: Attempt) -> str | None:
         if given["rank"] not in (rank, -1):
             return f"Rank {rank} joined as rank {given['rank']}."
         if given["world_size"] not in (size, -1):
-            return f"It joined a world of {given['world_size']} ranks; here are {size}."
+            return f"The world to join has {size} ranks, not {given['world_size']}."
         method = given["init_method"] or ""
         if given["store"] is None and attempt.inputs[rank][0] not in method:
             return "The ranks met at another place than the path that they were given."
@@ -44,7 +44,9 @@ def initialised(attempt: Attempt) -> str | None:
     ]
     if without:
         return f"No process group was initialised on {these_ranks(without)}."
-    gone = [r for r, a in enumerate(attempt.answers) if a.after["initialised"] is False]
+    gone = [
+        r for r, a in enumerate(attempt.answers) if a.after.get("initialised") is False
+    ]
     if gone and not attempt.ranks("raised", "waited"):
         return f"On {these_ranks(gone)} no process group is left after the call."
     return None
