@@ -1,0 +1,71 @@
+"""Move bytes between ranks, straight to where they belong.
+
+Every tensor is sent as bytes, so that dtypes of which a backend knows nothing
+travel, too. On gloo each piece goes directly from its rank into its slice of
+the result: half the memory, and less than half the time, of `all_gather` and
+`torch.cat` from 1 MB upward (benchmarks/concat.py), because gloo's own
+all_gather receives into a hidden buffer of the full size and copies. On nccl
+equal pieces take the single-tensor collective, which is made for them.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import distributed as dist
+
+TAG = 0x636174  # of our own, so that the caller's messages are not mistaken
+
+
+def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a contiguous tensor's memory as a flat tensor of bytes, not copied."""
+    return tensor.reshape(-1).view(torch.uint8)
+
+
+def packed(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor whose memory holds its values in order, copied if need be."""
+    return tensor.detach().resolve_conj().resolve_neg().contiguous()
+
+
+def swap(
+    outgoing: dict[int, torch.Tensor],
+    incoming: dict[int, torch.Tensor],
+    group: dist.ProcessGroup,
+) -> None:
+    """Send and receive flat byte tensors, all at once; keys are global ranks.
+
+    Empty tensors are not sent. What a rank sends to itself is copied.
+    """
+    me, operations = dist.get_rank(), []
+    for rank, target in incoming.items():
+        if rank != me and target.numel():
+            args = (dist.irecv, target, rank, group, TAG)
+            operations.append(dist.P2POp(*args))
+    for rank, source in outgoing.items():
+        if rank != me and source.numel():
+            args = (dist.isend, source, rank, group, TAG)
+            operations.append(dist.P2POp(*args))
+    works = dist.batch_isend_irecv(operations) if operations else []
+    if me in incoming and me in outgoing:
+        incoming[me].copy_(outgoing[me])
+    for work in works:
+        work.wait()
+
+
+def spread(
+    mine: torch.Tensor, into: dict[int, torch.Tensor], group: dist.ProcessGroup
+) -> None:
+    """Send `mine` to all ranks of the group, and receive theirs into `into`.
+
+    mine: flat bytes; into: flat byte tensors by global rank, which lie one behind
+    the other in one tensor.
+    """
+    sizes = {target.numel() for target in into.values()}
+    if "nccl" in dist.get_backend(group):
+        if len(sizes) == 1:
+            first = next(iter(into.values()))
+            whole = first.as_strided((len(into) * first.numel(),), (1,))
+            dist.distributed_c10d.all_gather_single(whole, mine, group=group)
+        else:
+            dist.distributed_c10d.all_gather(list(into.values()), mine, group=group)
+        return
+    swap({rank: mine for rank in into}, into, group)
