@@ -69,7 +69,9 @@ def try_world(
 ) -> Attempt | None:
     """Try the cases on one world; return the first attempt that goes wrong."""
     size = cases[0].world_size
-    backend = (ranks.backend or "gloo") if exercise.group else None
+    backend = None
+    if exercise.group:
+        backend = "gloo" if ranks.backend in (None, "mpi") else ranks.backend
     store = meeting_place(ranks, size) if backend else ""
     joined = ask(
         ranks, range(size), SHORT, "case_world:enter", size, backend, timeout, store

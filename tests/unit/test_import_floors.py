@@ -46,6 +46,7 @@ FLOOR = {  # a folder's entry holds for every module in it
     "guard": "rank",
     "leash": "rank",
     "process_group": "rank",
+    "values": "rank",
     "watch": "rank",
     # in the kernel of the notebook, or started from there
     "__init__": "client",
