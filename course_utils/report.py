@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
 HOUSEKEEPING = re.compile(
-    r"KernelNanny|^(Current thread|Thread) 0x|^Extension modules|<invalid frame>"
+    r"KernelNanny|^Output for engine \d|^(Current thread|Thread) 0x"
+    r"|^Extension modules|<invalid frame>"
 )
 BROKEN = (  # what gloo says of a process group that is of no use any more
     "failed to pass monitoredBarrier",
