@@ -26,7 +26,11 @@ import shutil
 import signal
 import sys
 import threading
+import time
 import traceback
+from collections.abc import Iterable
+
+import psutil
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -172,18 +176,32 @@ class World:
 
     def end(self) -> None:
         """Kill every process of the world at once, tidy up, and exit."""
-        for pid in self.children:
-            try:
-                os.killpg(pid, signal.SIGKILL)  # with its nanny and helpers
-            except ProcessLookupError:
-                pass
+        kill(self.children)
+        rounds = 0
         try:
             while True:
-                os.wait()
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    rounds += 1
+                    time.sleep(0.002)
+                    if rounds % 50 == 0:  # orphans in a session of their own
+                        kill(child.pid for child in psutil.Process().children())
         except ChildProcessError:  # none is left
             pass
         shutil.rmtree(self.folder, ignore_errors=True)
         os._exit(0)
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Kill child processes, each with its process group.
+
+    A child that was forked a moment ago has no group of its own yet.
+    """
+    for pid in pids:
+        for how in (os.killpg, os.kill):
+            try:
+                how(pid, signal.SIGKILL)  # with its nanny and helpers
+            except ProcessLookupError:
+                pass
 
 
 def pidfd(pid: int) -> int | None:
