@@ -63,17 +63,19 @@ class Control:
 
     def is_stopped(self, rank: int) -> bool:
         """Tell whether a rank of this machine is stopped by a signal."""
-        if not self.cluster.local:
+        pid = self.pids.get(rank)
+        if not self.cluster.local or pid is None:  # not known before it is a rank
             return False
         try:
-            status = psutil.Process(self.pids[rank]).status()
+            status = psutil.Process(pid).status()
         except psutil.NoSuchProcess:
             return False
         return status == psutil.STATUS_STOPPED
 
     def ending(self, rank: int) -> str:
         """Say how a dead rank ended, as in "signal 9, SIGKILL"."""
-        return exit_text(self.cluster.exit_code(self.pids[rank]))
+        pid = self.pids.get(rank)
+        return exit_text(None if pid is None else self.cluster.exit_code(pid))
 
     def last_words(self, rank: int) -> str:
         """Return the last lines of a rank's log."""
