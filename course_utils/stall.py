@@ -98,7 +98,9 @@ class Watched:
         mine = seen.get(rank, {}).get("begun", {})
         for waiting in having(self.states, "waits"):
             name = seen[waiting]["group_name"]
-            if self.states[waiting].call in POINT_TO_POINT or not name:
+            state = self.states[waiting]
+            outside = state.group is not None and rank not in state.group
+            if state.call in POINT_TO_POINT or outside or not name:
                 continue
             if mine.get(name, 0) < seen[waiting]["begun"].get(name, 0):
                 return True

@@ -17,8 +17,11 @@ TAG = 0x636174  # of our own, so that the caller's messages are not mistaken
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a contiguous tensor's memory as a flat tensor of bytes, not copied."""
-    return tensor.reshape(-1).view(torch.uint8)
+    """Return a contiguous tensor's memory as a flat tensor of bytes, not copied.
+
+    A contiguous tensor may have odd strides where a size is 1, which `view` minds.
+    """
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
 def packed(tensor: torch.Tensor) -> torch.Tensor:
