@@ -8,7 +8,7 @@ import linecache
 import os
 import re
 from collections.abc import Callable
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 from IPython import get_ipython
@@ -20,7 +20,7 @@ from course_utils.exercises import find
 from course_utils.text import indent, readable
 from course_utils.values import addresses, copied, plain, same
 
-PEERS = ("src", "dst", "group_src", "group_dst")
+PEERS = ("src", "dst")
 SOURCE_WIDTH = 44  # of the line of source that a rank waits in
 MESSAGE_LINES, MESSAGE_WIDTH = 8, 200  # of an error that an answer shows
 LEFT_ALONE = re.compile(
@@ -96,20 +96,27 @@ def failure(error: BaseException) -> dict[str, str]:
 
 def whereabouts(tb: TracebackType | None) -> tuple[str, str]:
     """Return the call of torch.distributed in a traceback, and the cell's line."""
-    place = ""
+    call = place = ""
     while tb is not None:
-        filename, name = tb.tb_frame.f_code.co_filename, tb.tb_frame.f_code.co_name
-        if filename == guard.__file__ and name == "guarded":
-            return f"{tb.tb_frame.f_locals['name']}()", place
+        filename, names = tb.tb_frame.f_code.co_filename, tb.tb_frame.f_locals
+        if filename == guard.__file__ and "function" in names:
+            return f"{names['function'].__name__}()", place
         if filename == calls.LIBRARY:
-            peers = calls.arguments(tb.tb_frame)
-            named = [f"{n}={peers[n]}" for n in PEERS if peers.get(n) is not None]
-            return f"{name}({', '.join(named)})", place
+            return called(tb.tb_frame), place
+        if filename == calls.WRAPPERS and "func" in names:
+            call = f"{names['func'].__name__}()"  # as good as in it
         if watch.is_cell(filename):
             line = linecache.getline(filename, tb.tb_lineno).strip()
             place = f"at line {tb.tb_lineno}: {cut(line)}"
         tb = tb.tb_next
-    return "", place
+    return call, place
+
+
+def called(frame: FrameType) -> str:
+    """Write a call of torch.distributed with the ranks that it names."""
+    given = calls.arguments(frame)
+    named = [f"{n}={given[n]}" for n in PEERS if given.get(n) is not None]
+    return f"{frame.f_code.co_name}({', '.join(named)})"
 
 
 def loop(tb: TracebackType | None) -> str:

@@ -14,6 +14,7 @@ from course_utils import guard
 from course_utils.answers import Call
 
 LIBRARY = dist.distributed_c10d.__file__
+WRAPPERS = dist.c10d_logger.__file__  # around most of its functions
 INSIDE = (guard.comparable.__code__, guard.compare.__code__)  # calls of its own
 POINT_TO_POINT = "P2POp.__init__"  # one entry of batch_isend_irecv
 
