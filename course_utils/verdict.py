@@ -108,7 +108,8 @@ def wrong(exercise: Exercise, attempt: Attempt, lost: list[int]) -> Verdict:
         lines += wrapped(
             f"Run the set-up cell again: {these_ranks(lost)} did not survive."
         )
-    return Verdict(state, "\n".join(lines), why, picture(attempt))
+    drawn = picture(attempt) if state == "wrong" else None
+    return Verdict(state, "\n".join(lines), why, drawn)
 
 
 def wrapped(text: str) -> list[str]:
@@ -180,8 +181,9 @@ def picture(attempt: Attempt) -> Picture | None:
     from course_utils import draw
 
     columns = {"expected": attempt.expected, "yours": attempt.yours}
-    if all(len(i) == 1 and drawable(i[0]) for i in attempt.inputs):
-        columns = {"shard": [given for (given,) in attempt.inputs], **columns}
+    shards = [next(filter(drawable, given), None) for given in attempt.inputs]
+    if None not in shards:
+        columns = {"shard": shards, **columns}
     return draw.picture(
         {name: [held(value) for value in column] for name, column in columns.items()}
     )

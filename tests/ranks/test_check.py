@@ -441,6 +441,7 @@ def test_hang(ranks, exercise, source, hint):
     assert verdict.state in ("stuck", "raised")
     assert hint in verdict.why
     assert "set-up" not in verdict.text
+    assert verdict.picture is None
     define(ranks, GATHER)
     assert check("3.1", ranks)
 
