@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from course_utils.states import POINT_TO_POINT, RankState, having
+from course_utils.states import COUNTED, POINT_TO_POINT, RankState, having
 from course_utils.text import these_ranks
 
 GONE = ("finished", "missed")
@@ -50,7 +50,7 @@ def roots(states, waiting, source) -> str:
     calls = {s.call for s in waiting.values()}
     if len(calls) != 1 or calls & set(POINT_TO_POINT):
         return ""
-    named = {r: s.peers.get("src", s.peers.get("dst")) for r, s in waiting.items()}
+    named = {r: s.peer for r, s in waiting.items()}
     if len(set(named.values())) > 1:
         said = ", ".join(f"rank {r} names {root}" for r, root in named.items())
         return f"the ranks disagree on the root: {said}"
@@ -76,18 +76,7 @@ def groups(states, waiting, source) -> str:
     collective = [s for s in waiting.values() if s.call not in POINT_TO_POINT]
     if len({s.group for s in collective}) > 1:
         return "the ranks call the collective on different groups"
-    for rank, state in waiting.items():
-        if state.group is not None and not_there(states, state.group, rank):
-            missing = these_ranks(not_there(states, state.group, rank))
-            return (
-                f"the group is {these_ranks(state.group)}: without {missing} it waits"
-            )
     return ""
-
-
-def not_there(states, group, rank) -> list[int]:
-    """Return the other members of a group that do not wait."""
-    return [r for r in group if r != rank and states[r].kind != "waits"]
 
 
 def messages(states, waiting, source) -> str:
@@ -102,9 +91,9 @@ def messages(states, waiting, source) -> str:
         return "every rank sends first, so nobody comes to its recv"
     rank, state = next(iter(mine.items()))
     receives = state.call in ("recv", "irecv")
-    peer = state.peers.get("src" if receives else "dst")
+    peer = state.peer
     if peer is None:
-        return ""
+        return f"rank {rank} receives from any rank, and none sends"
     verb = "sends" if receives else "receives"
     if states[peer].kind == "waits":
         return (
@@ -116,18 +105,29 @@ def messages(states, waiting, source) -> str:
 
 def absent(states, waiting, source) -> str:
     """Some ranks never come to the call: a branch, or a loop that ends early."""
-    gone = having(states, *GONE, "absent")
     rank, state = next(iter(waiting.items()))
+    gone = having(states, "missed", "absent")
+    finished = having(states, "finished")
+    if not gone and finished and state.call in COUNTED:
+        return (
+            f"{these_ranks(finished)} ended the call in which {these_ranks(waiting)} "
+            f"{'wait' if len(waiting) > 1 else 'waits'}: the ranks may disagree on "
+            "shape or dtype"
+        )
+    gone = gone or finished
     if not gone or not state.line:
         return ""
-    around = enclosing(source, state.line)
+    line = state.line
+    around = enclosing(source, line)
+    if not around and state.outer:
+        line = state.outer
+        around = enclosing(source, line)
     branch = next((n for n in around if isinstance(n, ast.If)), None)
     loop = next((n for n in around if isinstance(n, ast.For | ast.While)), None)
     if branch is not None:
         return (
-            f"line {state.line} stands under {condition(branch, state.line)}, so "
-            f"{these_ranks(gone)} never came to {state.call}; "
-            "every rank of the group has to call it"
+            f"line {line} stands under {condition(branch, line)}, so "
+            f"{these_ranks(gone)} {never_came(state.call)}"
         )
     if loop is not None:
         return (
@@ -135,6 +135,15 @@ def absent(states, waiting, source) -> str:
             f"{these_ranks(list(waiting))} than on {these_ranks(gone)}"
         )
     return f"{these_ranks(gone)} left the cell before {state.call}"
+
+
+def never_came(call: str) -> str:
+    """Say what ranks left out, and who has to call it."""
+    if "." in call:  # work.wait() and the like
+        return "took no part in what is waited for"
+    whole = call in ("new_group", "init_process_group")
+    who = "every rank" if whole else "every rank of the group"
+    return f"never came to {call}; {who} has to call it"
 
 
 def enclosing(source: str, line: int) -> list[ast.stmt]:

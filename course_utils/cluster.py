@@ -35,6 +35,7 @@ CONTROLLER = [
 ENGINE = ["--log-level=ERROR"]
 SAME_MACHINE = ("local", "mpi")  # launchers whose engines run beside the client
 LOOPBACK = "127.0.0.1"
+LOG_LIMIT = 1.0  # seconds until the log of an engine that ended must be there
 QUIET = 40  # log level of the client's side: errors only
 
 
@@ -90,9 +91,9 @@ class Forked:
         """Return how a process ended; a negative code is a signal's number."""
         return self.parent.exits().get(pid, 1)
 
-    def last_words(self, rank: int, lines: int = 200) -> str:
+    def last_words(self, rank: int, pid: int | None = None) -> str:
         """Return the end of what the engine of `rank` wrote before it ended."""
-        return last_words(self.client.cluster.engine_set, rank, lines)
+        return last_words(self.client.cluster.engine_set, rank, pid)
 
     def replace(self, rank: int, limit: float) -> int:
         """Fork a new engine in the place of one that has ended; return its id."""
@@ -167,9 +168,9 @@ class HandedOver:
     def exit_code(self, pid: int) -> None:
         """Return None: how it ended is known to the launcher's machine only."""
 
-    def last_words(self, rank: int, lines: int = 200) -> str:
+    def last_words(self, rank: int, pid: int | None = None) -> str:
         """Return the end of what the engine of `rank` wrote before it ended."""
-        return last_words(self.cluster.engine_set, rank, lines)
+        return last_words(self.cluster.engine_set, rank, pid)
 
     def replace(self, rank: int, limit: float) -> int:
         """Start a new engine in the place of one that has ended; return its id.
@@ -278,11 +279,42 @@ def exit_text(code: int | None) -> str:
         return f"signal {-code}"
 
 
-def last_words(engines: EngineLauncher, rank: int, lines: int) -> str:
-    """Return the end of what the last engine of a rank wrote before it ended.
+def last_words(
+    engines: EngineLauncher, rank: int, pid: int | None, lines: int = 200
+) -> str:
+    """Return the end of what an engine wrote before it ended.
 
-    ipyparallel keeps it by engine, or for all engines together, and removes the log.
+    pid: of the engine; without it, the last one that was started for `rank`.
     """
-    kept = getattr(engines, "outputs", {}).items()
-    said = [words for identifier, words in kept if words and number(identifier) == rank]
-    return "\n".join((said or [engines.get_output()])[-1].strip().splitlines()[-lines:])
+    if not hasattr(engines, "launchers"):  # one log for all engines together
+        return tail(engines.get_output(), lines)
+    pids = {i: launcher.pid for i, launcher in list(engines.launchers.items())}
+    ended = (engines.stop_data or {}).get("engines", {})
+    pids.update({i: data.get("pid") for i, data in ended.items()})
+    found = [i for i in pids if pid is not None and pids[i] == pid]
+    found = found or [i for i in pids if number(i) == rank]
+    return tail(log_text(engines, found[-1]) if found else "", lines)
+
+
+def log_text(engines: EngineLauncher, identifier: str) -> str:
+    """Read the log of one engine.
+
+    ipyparallel moves it to `outputs` a moment after the engine has ended. Its
+    ``get_output`` remembers what it once read, so that of a living engine must not
+    be called.
+    """
+    launcher = engines.launchers.get(identifier)
+    if launcher is not None:
+        try:
+            return Path(launcher.output_file).read_text(errors="replace")
+        except OSError:  # moved meanwhile, or on another machine
+            pass
+    deadline = time.monotonic() + LOG_LIMIT
+    while identifier in engines.launchers and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return engines.outputs.get(identifier) or ""
+
+
+def tail(text: str, lines: int) -> str:
+    """Return the last lines of a text."""
+    return "\n".join(text.strip().splitlines()[-lines:])

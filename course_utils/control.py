@@ -79,7 +79,7 @@ class Control:
 
     def last_words(self, rank: int) -> str:
         """Return the last lines of a rank's log."""
-        return self.cluster.last_words(rank)
+        return self.cluster.last_words(rank, self.pids.get(rank))
 
     def interrupt(self, ranks: list[int]) -> None:
         """Interrupt Python code on ranks, as Ctrl-C does."""

@@ -12,6 +12,7 @@ import linecache
 import os
 import signal
 import socket
+import sys
 import traceback
 import warnings
 from importlib import import_module
@@ -79,6 +80,7 @@ def prepare(leash: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if os.environ.get(LOG):
         faulthandler.enable(open(os.environ[LOG], "a"))
+        stderr_to_log()
     shell = get_ipython()
     shell.InteractiveTB.structured_traceback = short_traceback
     shell.InteractiveTB.get_exception_only = short_traceback
@@ -86,6 +88,16 @@ def prepare(leash: int) -> None:
     shell.ask_exit = refuse_to_exit
     warnings.filterwarnings("ignore", message="To exit: use")
     watch.Watch().install()
+
+
+def stderr_to_log() -> None:
+    """Let C++ write its last words to the log, not through a thread of the kernel.
+
+    That thread may lose the race with the end of the process.
+    """
+    log = getattr(sys.stderr, "_original_stdstream_copy", None)
+    if log is not None:
+        os.dup2(log, 2)
 
 
 def refuse_to_exit() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from course_utils.causes import likely_cause
 from course_utils.states import RankState, lines, waits_for
-from course_utils.text import indent, tag, these_ranks
+from course_utils.text import indent, readable, tag, these_ranks
 from course_utils.watch import is_cell
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def own_words(log: str, most: int = 8) -> str:
         if frame and is_cell(frame[1]):
             kept.append(f"at line {frame[2]} of the cell")
         elif line.strip() and not frame and not HOUSEKEEPING.search(line):
-            kept.append(line.rstrip())
+            kept.append(readable(line))
     return "\n".join(kept[-most:])
 
 

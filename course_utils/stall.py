@@ -121,6 +121,7 @@ class Watched:
                 group=tuple(seen["group"]) if seen["group"] else None,
                 line=seen["line"],
                 text=seen["text"],
+                outer=seen["outer"],
             )
         before = self._since.get(rank)
         if before is None or before[0] != token or self._moves(before, now, cpu):

@@ -7,6 +7,26 @@ from dataclasses import dataclass, field, replace
 from course_utils.text import merge, tag, these_ranks
 
 POINT_TO_POINT = ("send", "recv", "isend", "irecv")
+COUNTED = (  # calls that raise the sequence number of their group
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_gather_single",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_single",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+)
 
 
 @dataclass(frozen=True)
@@ -19,6 +39,7 @@ class RankState:
     call, peers, group: of a rank that waits, the collective it is in, the ranks
         it names, and the ranks of its sub-group, None for all.
     line, text: where it is in the cell, from 1; 0 and "" where that is unknown.
+    outer: the line of the cell from which it was called, outside all functions.
     error: of a rank that failed, its error as a short block.
     ending: of a rank that died, how, as in "signal 9".
     """
@@ -29,14 +50,29 @@ class RankState:
     group: tuple[int, ...] | None = None
     line: int = 0
     text: str = ""
+    outer: int = 0
     error: str = ""
     ending: str = ""
 
     @property
+    def named(self) -> dict[str, int]:
+        """The ranks of the world that the call names, by "src" and "dst"."""
+        found = {k: v for k, v in self.peers.items() if k in ("src", "dst")}
+        for key in ("src", "dst"):
+            at = self.peers.get(f"group_{key}")
+            if at is not None and key not in found:
+                found[key] = self.group[at] if self.group else at
+        return found
+
+    @property
+    def peer(self) -> int | None:
+        """The root of a collective, or the other side of a message."""
+        return next(iter(self.named.values()), None)
+
+    @property
     def name(self) -> str:
         """The call with the ranks it names, as in "broadcast(src=0)"."""
-        named = {k: v for k, v in self.peers.items() if not k.startswith("group_")}
-        inside = ", ".join(f"{k}={v}" for k, v in named.items())
+        inside = ", ".join(f"{k}={v}" for k, v in self.named.items())
         if self.group is not None:
             inside += f"{', ' if inside else ''}group of {these_ranks(self.group)}"
         return f"{self.call}({inside})" if inside else self.call
@@ -65,7 +101,9 @@ def sentence(state: RankState, many: bool, waited: str) -> str:
 
 def lines(states: dict[int, RankState], waited: str = "") -> list[str]:
     """Return one line for each group of ranks that do the same."""
-    alike = merge({rank: replace(state, text="") for rank, state in states.items()})
+    alike = merge(
+        {rank: replace(state, text="", outer=0) for rank, state in states.items()}
+    )
     return [
         f"{tag(ranks)} {sentence(state, len(ranks) > 1, waited)}"
         for ranks, state in alike
@@ -80,10 +118,25 @@ def having(states: dict[int, RankState], *kinds: str) -> list[int]:
 def waits_for(states: dict[int, RankState]) -> str:
     """Say in one line who waits for whom."""
     waiting = having(states, "waits")
-    others = [r for r in states if r not in waiting]
+    if not waiting:
+        still = [r for r in states if r not in having(states, "finished", "missed")]
+        return f"{these_ranks(still)} {'do' if len(still) > 1 else 'does'} not go on"
+    others = awaited(states)
     verb = "waits" if len(waiting) == 1 else "wait"
     if others:
         return f"{these_ranks(waiting)} {verb} for {these_ranks(others)}"
     if len(waiting) == 1:
         return f"{these_ranks(waiting)} waits for nobody that will come"
     return f"{these_ranks(waiting)} wait for one another"
+
+
+def awaited(states: dict[int, RankState]) -> list[int]:
+    """Return the ranks for which the others wait: those named, or those missing."""
+    waiting = having(states, "waits")
+    peers = {states[r].peer for r in waiting if states[r].call in POINT_TO_POINT}
+    if len(waiting) == sum(states[r].call in POINT_TO_POINT for r in waiting):
+        named = sorted(peers - {None, *waiting})
+        if named:
+            return named
+    others = [r for r in states if r not in waiting]
+    return [r for r in others if states[r].kind != "finished"] or others

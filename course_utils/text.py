@@ -13,6 +13,9 @@ NOISE = [
     (re.compile(r"\s*\b(remote|local)=\[[0-9a-fA-F.:]+\]:\d+"), ""),  # addresses
     (re.compile(r"\s*\[[0-9a-fA-F]*[.:][0-9a-fA-F.:]+\]:\d+"), ""),
     (re.compile(r"\b\d{1,3}(\.\d{1,3}){3}:\d+\b"), "its peer"),
+    (re.compile(r"( object)? at 0x[0-9a-fA-F]+"), ""),  # identity of an object
+    (re.compile(r"\[enforce fail at [^\]]*\]\s*"), ""),  # C++ source lines
+    (re.compile(r" This is typically caused by a remote worker .*"), ""),
 ]
 
 

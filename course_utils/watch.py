@@ -64,25 +64,30 @@ class Watch:
         peers: its arguments that name a rank; group: ranks of its sub-group, None
             for all; group_name: of its group.
         line, text: the line of the cell, from 1, and its source; 0 and "" if
-            none runs.
+            none runs; outer: the line from which that was called.
         token: equal in two looks that saw the same call, still going on.
         cpu: CPU seconds of this process, all threads.
         begun: operations begun in this cell, by name of the group.
         """
         frames = stack(sys._current_frames().get(self._main))
-        seen: dict[str, Any] = {"call": "", "line": 0, "text": ""}
+        seen: dict[str, Any] = {"call": "", "line": 0, "text": "", "outer": 0}
         seen.update(arguments(None))
         cell = [i for i, f in enumerate(frames) if is_cell(f.f_code.co_filename)]
         held = []
         if cell:
-            outer, inner = frames[cell[0]], frames[cell[-1]]
-            line = linecache.getline(outer.f_code.co_filename, outer.f_lineno)
-            seen.update(line=outer.f_lineno, text=line.strip())
+            inner = frames[cell[-1]]
+            name = frames[cell[0]].f_code.co_filename  # not of cells run before
+            here = [frames[i] for i in cell if frames[i].f_code.co_filename == name][-1]
+            line = linecache.getline(name, here.f_lineno)
+            seen.update(line=here.f_lineno, text=line.strip())
+            seen.update(outer=frames[cell[0]].f_lineno)
             held = [inner]
         else:
             inner = None
         library = frames[cell[-1] + 1 :] if cell else frames
         call, frame = waiting_call(library, inner)
+        if not call and library and joins(library[-1]):
+            call, frame = self._helper_call()
         if call:
             seen.update(call=call, **arguments(frame))
             held.append(frame)
@@ -91,6 +96,14 @@ class Watch:
         begun = {n: k - self._at_start.get(n, 0) for n, k in sequences().items()}
         seen.update(token=repr(token), cpu=time.process_time(), begun=begun)
         return seen
+
+    def _helper_call(self) -> tuple[str, FrameType | None]:
+        """Name the call in which a thread waits that the main thread waits for."""
+        for thread, frame in sys._current_frames().items():
+            call = waiting_call(stack(frame), None) if thread != self._main else ("",)
+            if call[0]:
+                return call
+        return "", None
 
     def free(self) -> dict[str, Any]:
         """Shut down the process group's connections, so that its calls fail."""
@@ -150,6 +163,11 @@ def waiting_call(
         if called is not None and waits(called, inner):
             return ast.unparse(called), None
     return "", None
+
+
+def joins(frame: FrameType) -> bool:
+    """Tell whether a frame waits for another thread."""
+    return frame.f_code.co_filename == threading.__file__
 
 
 def arguments(frame: FrameType | None) -> dict[str, Any]:
