@@ -57,15 +57,24 @@ def main() -> None:
         os.dup2(log, fd)  # nothing that is imported may write to the replies
     prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphaned nannies come here, to be reaped
     world = World(job, requests, replies)
-    import ipyparallel.controller.app
+    import ipyparallel.controller.app  # noqa: F401
 
-    world.fork(ipyparallel.controller.app.main, job["controller"])
+    world.fork(controller_main, job["controller"])
     world.watch_client()
     import ipyparallel.engine.app as engine_app
 
     preload()
     engine_app.start_nanny = fork_nanny
     world.serve(engine_app.main)
+
+
+def controller_main(argv: list[str]) -> None:
+    """Run the controller, whose heart monitor, a fork of it, ends with it."""
+    import ipyparallel.controller.app
+
+    controller = os.getpid()
+    os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
+    ipyparallel.controller.app.main(argv=argv)
 
 
 def preload() -> None:
