@@ -19,11 +19,24 @@ class Case(NamedTuple):
     world_size: int
     shape: tuple[int, ...] | None = None  # None: the function takes no tensor
     dtype: str = "int64"
+    dim: int | None = None  # None: the function takes no dimension
+    sizes: tuple[int, ...] = ()  # rows, or tensors, of every rank; (): all the same
 
     def __str__(self) -> str:
         ranks = f"{self.world_size} rank{'s' if self.world_size > 1 else ''}"
-        shards = "" if self.shape is None else f", shards {self.shape} {self.dtype}"
-        return f"a world of {ranks}{shards}"
+        return ", ".join(filter(None, [f"a world of {ranks}", self.given]))
+
+    @property
+    def given(self) -> str:
+        """What the ranks are given, as in "shards (2, 3) int64, dim 1"."""
+        dim = "" if self.dim is None else f", dim {self.dim}"
+        counts = ", ".join(map(str, self.sizes[: self.world_size]))
+        if self.shape is None:
+            return f"lists of {counts} tensors" if counts else ""
+        if counts:
+            rows = f" of shape {self.shape}" if self.shape else ""
+            return f"shards of {counts} rows{rows}, {self.dtype}{dim}"
+        return f"shards {self.shape} {self.dtype}{dim}"
 
 
 class Call(NamedTuple):

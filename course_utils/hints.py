@@ -43,10 +43,11 @@ def fixed_shard(attempt: Attempt) -> str | None:
     same = [c for c in attempt.passed if c.world_size == attempt.case.world_size]
     if not same:
         return None
-    case, other = attempt.case, same[-1]
+    case = attempt.case
+    given = case.given if case.sizes else case.given.removeprefix("shards ")
     return (
-        f"It is right for shards {other.shape} {other.dtype} and wrong for "
-        f"{case.shape} {case.dtype}: something in it counts on one shape or dtype."
+        f"It is right for {same[-1].given} and wrong for {given}: something in it "
+        "counts on one shape or dtype."
     )
 
 
