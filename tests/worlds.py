@@ -129,6 +129,7 @@ class Notebook(NotebookClient):
             timeout=LIMIT,
             startup_timeout=LIMIT,
             allow_errors=True,
+            coalesce_streams=True,
             kernel_name="python3",
             config=Config(KernelManager={"transport_encryption": "auto"}),
             resources={"metadata": {"path": str(folder)}},
