@@ -54,7 +54,8 @@ def repair(ranks: Ranks) -> str:
         ranks.replace(rank)
     if dead:
         setup.become_ranks(ranks, only=dead)
-    return "; ".join([*replaced(dead), renew(ranks)])
+    kept = "the others' variables are kept" if dead else "variables are kept"
+    return "; ".join([*replaced(dead), renew(ranks, kept)])
 
 
 def shrink(ranks: Ranks) -> str:
@@ -66,7 +67,7 @@ def shrink(ranks: Ranks) -> str:
     return "; ".join([size, renew(ranks)])
 
 
-def renew(ranks: Ranks) -> str:
+def renew(ranks: Ranks, kept: str = "variables are kept") -> str:
     """Destroy what is left of the process group, and make a new one."""
     counts = ranks.run(engine.call, "process_group:destroy")
     gone = "; sub-groups are gone" if max(counts) > 1 else ""
@@ -75,7 +76,7 @@ def renew(ranks: Ranks) -> str:
             return "there is no process group"
         return f"the process group is destroyed: initialise it again{gone}"
     setup.init_process_group(ranks)
-    return f"a new process group is up, variables are kept{gone}"
+    return f"a new process group is up, {kept}{gone}"
 
 
 def replaced(dead: list[int]) -> list[str]:
