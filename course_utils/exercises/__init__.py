@@ -9,9 +9,16 @@ the client can read the entries without it.
 from __future__ import annotations
 
 from course_utils.exercise import Exercise
-from course_utils.exercises import lesson01, lesson02, lesson03, lesson06, lesson08
+from course_utils.exercises import (
+    lesson01,
+    lesson02,
+    lesson03,
+    lesson06,
+    lesson07,
+    lesson08,
+)
 
-LESSONS = (lesson01, lesson02, lesson03, lesson06, lesson08)
+LESSONS = (lesson01, lesson02, lesson03, lesson06, lesson07, lesson08)
 
 
 def find(exercise_id: str) -> Exercise:
