@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from course_utils import engine
+from course_utils import engine, repair
 from course_utils.answers import Answer, Attempt, Case
 from course_utils.text import RankError, error_text, these_ranks
 
@@ -109,16 +109,21 @@ def run(
 
 
 def restore(ranks: Ranks) -> list[int]:
-    """Bring back the learner's own world; return the ranks that are lost.
+    """Bring back the learner's own world; return the ranks that were lost.
 
-    A lost rank has died, or does not come free.
+    A rank that died or does not come free is replaced by a new process.
     """
     living = [rank for rank in range(len(ranks)) if not ranks.is_dead(rank)]
     left = ask(ranks, living, FREE, "case_world:leave")
     failed = [rank for rank, reply in left.items() if reply is not None and reply[1]]
     stuck = [rank for rank, reply in left.items() if reply is None]
-    dead = [rank for rank in range(len(ranks)) if ranks.is_dead(rank)]
-    return sorted({*dead, *stuck, *failed})
+    lost = sorted({*ranks.dead(), *stuck, *failed})
+    for rank in lost:
+        if not ranks.is_dead(rank):
+            ranks.kill(rank)
+    if lost:
+        repair.repair(ranks)
+    return lost
 
 
 def interrupt(ranks: Ranks, chosen) -> None:

@@ -97,7 +97,7 @@ def not_started(exercise: Exercise) -> Verdict:
 def wrong(exercise: Exercise, attempt: Attempt, lost: list[int]) -> Verdict:
     """Say what went wrong in one case, where, and why.
 
-    lost: the ranks that have died or do not come free.
+    lost: the ranks that died or did not come free, and were replaced.
     """
     state = state_of(attempt)
     why = reason(exercise, attempt)
@@ -106,7 +106,8 @@ def wrong(exercise: Exercise, attempt: Attempt, lost: list[int]) -> Verdict:
     lines += wrapped(f"Why: {why}") if why else []
     if lost:
         lines += wrapped(
-            f"Run the set-up cell again: {these_ranks(lost)} did not survive."
+            f"Replaced: {these_ranks(lost)} did not survive, and a new process has "
+            "lost the variables there. Run the cells that define them again."
         )
     drawn = picture(attempt) if state == "wrong" else None
     return Verdict(state, "\n".join(lines), why, drawn)
