@@ -201,18 +201,25 @@ def root(given: dict[str, Any], ranks: list[int]) -> int:
 def problem(name: str, given: dict, tensor: Any, ranks: list[int]) -> int:
     """Return the number of what this rank alone does wrong, 0 for nothing."""
     buffers = given.get(BUFFERS.get(name, ""))
+    listed = isinstance(buffers, (list, tuple))
     whole = given.get(WHOLE.get(name, ""))
     is_root = root(given, ranks) == dist.get_rank()
-    if name in ("gather", "scatter") and is_root and not buffers:
+    forgotten = buffers is None or listed and not buffers
+    if name in ("gather", "scatter") and is_root and forgotten:
         return NO_LIST
-    if name == "scatter" and isinstance(tensor, torch.Tensor):
-        if not tensor.is_contiguous():
+    if name == "scatter":
+        if not all(map(packed, [tensor, *(buffers if listed else ())])):
             return LAYOUT
-    if isinstance(buffers, (list, tuple)) and isinstance(tensor, torch.Tensor):
+    if listed and isinstance(tensor, torch.Tensor):
         return list_problem(name, buffers, tensor, ranks)
     if isinstance(whole, torch.Tensor) and isinstance(tensor, torch.Tensor):
         return SIZE if whole.numel() != len(ranks) * tensor.numel() else 0
     return 0
+
+
+def packed(tensor: Any) -> bool:
+    """Tell whether a tensor is contiguous; what is no tensor counts as such."""
+    return not isinstance(tensor, torch.Tensor) or tensor.is_contiguous()
 
 
 def list_problem(name: str, buffers, tensor: torch.Tensor, ranks: list[int]) -> int:
