@@ -24,7 +24,8 @@ class Exercise:
         arguments of every rank. Each rank makes those of all, from a seed.
     worlds: the world sizes, in the order of the cases; larger ones than the world
         at hand are left out.
-    shards: shape and dtype of a shard, for each case on a world.
+    shards: shape and dtype of a shard, and a dimension where the function takes one,
+        for each case on a world.
     rules: what is asked beyond the result; the first sentence that one returns
         makes a right result wrong.
     hints: the likely reason of a wrong result; the first sentence counts.
@@ -38,7 +39,7 @@ class Exercise:
     oracle: Callable[[Case, Inputs], Sequence[Any]]
     inputs: Callable[[Case, str], Inputs]
     worlds: tuple[int, ...] = (4, 3, 2)
-    shards: tuple[tuple[tuple[int, ...] | None, str], ...] = ((None, "int64"),)
+    shards: tuple[tuple, ...] = ((None, "int64"),)
     rules: tuple[Hint, ...] = ()
     hints: tuple[Hint, ...] = ()
     group: bool = True

@@ -13,12 +13,23 @@ from course_utils.exercises import (
     lesson01,
     lesson02,
     lesson03,
+    lesson04,
+    lesson05,
     lesson06,
     lesson07,
     lesson08,
 )
 
-LESSONS = (lesson01, lesson02, lesson03, lesson06, lesson07, lesson08)
+LESSONS = (
+    lesson01,
+    lesson02,
+    lesson03,
+    lesson04,
+    lesson05,
+    lesson06,
+    lesson07,
+    lesson08,
+)
 
 
 def find(exercise_id: str) -> Exercise:
