@@ -71,25 +71,13 @@ def other_root(attempt: Attempt) -> str | None:
     return None
 
 
-def alone(attempt: Attempt) -> str | None:
-    """The root broadcasts, or the receivers do, but not both."""
-    calling = {rank for rank, _ in attempt.calls("broadcast")}
-    absent = [r for r in range(len(attempt.answers)) if r not in calling]
-    if calling and absent and not attempt.ranks("raised"):
-        return (
-            f"{these_ranks(absent).capitalize()} never called broadcast: receivers "
-            "call it as well as the root."
-        )
-    return None
-
-
 def unlike(attempt: Attempt) -> str | None:
-    """The guard found that buffers and tensor differ."""
+    """The guard found that buffers and tensor differ; that call did not run."""
     for rank, answer in enumerate(attempt.answers):
         what = disagreement(answer.error)
         if what:
-            number = sum(call.name == "broadcast" for call in answer.calls) - 1
-            place = ORDINALS[number] if 0 <= number < len(ORDINALS) else "last"
+            number = sum(call.name == "broadcast" for call in answer.calls)
+            place = (*ORDINALS, "last")[min(number, len(ORDINALS))]
             return (
                 f"In the {place} broadcast of rank {rank}, the receivers' buffers do "
                 f"not have the {what} of what rank {root_of(attempt.case)} sends."
@@ -114,7 +102,9 @@ def header_only(attempt: Attempt) -> str | None:
     if found is not None and wrong and set(counts.values()) == {1}:
         shapes = {getattr(v, "shape", None) for v in (found.expected, found.yours)}
         if len(shapes) == 1 and None not in shapes:
-            return "Every rank broadcasts once: the shape, it seems, and not the values."
+            return (
+                "Every rank broadcasts once: the shape, it seems, and not the values."
+            )
     return None
 
 
@@ -126,7 +116,7 @@ EXERCISES = (
         oracle=tensor_everywhere,
         shards=TENSORS,
         rules=(only_broadcast,),
-        hints=(only_broadcast, other_root, alone, unlike, header_only),
+        hints=(only_broadcast, other_root, unlike, header_only),
         may_share=True,
     ),
 )

@@ -110,15 +110,15 @@ def refused(attempt: Attempt) -> str | None:
 
 def own_size(attempt: Attempt) -> str | None:
     """Every item cut to the size of the rank that cuts."""
-    sizes = sizes_of(attempt.case)
-    for rank in attempt.wrong():
-        rows = row_counts(attempt.yours[rank])
-        if len(rows) == len(sizes) > 1 and set(rows) == {sizes[rank]}:
-            return (
-                f"On rank {rank} every item has {sizes[rank]} rows, as many as its "
-                "own shard; each must have as many as the shard of the rank it came "
-                "from."
-            )
+    sizes, wrong = sizes_of(attempt.case), attempt.wrong()
+    counts = {rank: row_counts(attempt.yours[rank]) for rank in wrong}
+    own = all(set(counts[rank]) == {sizes[rank]} for rank in wrong)
+    if wrong and own and len(set(sizes)) > 1:
+        first = wrong[0]
+        return (
+            f"On rank {first} every item has {sizes[first]} rows, as many as its own "
+            "shard; each must have as many as the shard of the rank it came from."
+        )
     return None
 
 
@@ -254,6 +254,7 @@ EXERCISES = (
             empty_left_out,
             own_size,
             padding_kept,
+            other_order,
         ),
         may_share=True,
     ),
