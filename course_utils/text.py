@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable
 
 NOISE = [
@@ -17,6 +18,8 @@ NOISE = [
     (re.compile(r"\[enforce fail at [^\]]*\]\s*"), ""),  # C++ source lines
     (re.compile(r" This is typically caused by a remote worker .*"), ""),
 ]
+WIDTH = 79  # characters in a line that is shown
+SENTENCES = ("  likely cause: ", "  repaired: ", "  ranks.repair() ")
 
 
 def rank_list(ranks: Iterable[int]) -> str:
@@ -67,11 +70,24 @@ def merge(said: dict[int, object]) -> list[tuple[list[int], object]]:
     return groups
 
 
+def folded(line: str) -> list[str]:
+    """Break a long sentence of a report between words; leave tables and code."""
+    if len(line) <= WIDTH or not line.startswith(SENTENCES):
+        return [line]
+    return textwrap.wrap(
+        line,
+        WIDTH,
+        subsequent_indent="    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 class RankError(RuntimeError):
     """A cell or function failed on one or more ranks; the text says where."""
 
     def _render_traceback_(self) -> list[str]:
-        return str(self).splitlines()
+        return [part for line in str(self).splitlines() for part in folded(line)]
 
 
 def error_text(error: BaseException) -> str:

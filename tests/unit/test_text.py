@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_utils.text import indent, rank_list, readable, tag, these_ranks
+from course_utils.text import (
+    WIDTH,
+    RankError,
+    indent,
+    rank_list,
+    readable,
+    tag,
+    these_ranks,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +79,16 @@ def test_indent_leaves_no_spaces_at_line_ends():
 )
 def test_readable(message, read):
     assert readable(message) == read
+
+
+def test_long_sentences_of_a_report_are_folded_between_words():
+    """Tables stay as they are, and so does the text that a program reads."""
+    table = f"  rank  {'operation  ' * 10}".rstrip()
+    cause = f"  likely cause: {'the `shard-like` ranks wait, ' * 10}".rstrip()
+    error = RankError(f"stuck: rank 0 waits\n{table}\n{cause}")
+    first, second, *rest = error._render_traceback_()
+    assert [first, second] == ["stuck: rank 0 waits", table]
+    assert len(rest) > 1 and all(len(line) <= WIDTH for line in rest)
+    assert all(line.startswith("    ") for line in rest[1:])
+    assert " ".join(rest).split() == cause.split()
+    assert str(error).splitlines() == [first, table, cause]
