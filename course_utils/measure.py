@@ -1,0 +1,185 @@
+"""Measure what a block of code takes on this rank: memory, and seconds.
+
+    with peak_memory() as memory:
+        dist.all_gather(buffers, shard)
+    memory.peak, memory.kept            # bytes
+
+    timing = seconds(lambda: dist.all_gather(buffers, shard))
+    timing.median, timing.spread        # the same on every rank
+
+Memory needs this rank alone. `seconds` is a collective: every rank calls it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import torch
+from torch import distributed as dist
+from torch.autograd.profiler import profile
+
+from course_utils.text import these_ranks
+
+QUIET = 0.25  # spread above which a machine is called noisy
+
+
+@dataclass
+class Memory:
+    """Bytes that a block of code added: at its worst moment, and at its end."""
+
+    peak: int = 0
+    kept: int = 0
+
+
+@contextmanager
+def peak_memory() -> Iterator[Memory]:
+    """Measure the memory that a ``with`` block allocates through torch, in bytes.
+
+    On CPUs every allocation of torch's allocator counts, in whatever thread: tensors,
+    and the buffers that gloo makes inside a collective. On GPUs it is the peak of the
+    caching allocator. Memory that the block found allocated counts as 0, and less
+    than 0 where the block frees it.
+
+    It cannot see what does not come from torch's allocator: Python objects (the bytes
+    of a pickle), numpy arrays, the sockets' buffers in the kernel, nccl's own buffers.
+    Nor does it know whether a page was ever touched: a tensor from `torch.empty`
+    counts in full, also where the system never had to give the memory.
+    `course_utils.resident` is the independent witness, which sees just that.
+
+    Raises RuntimeError inside another profiler.
+    """
+    memory = Memory()
+    if dist.is_initialized() and "nccl" in dist.get_backend():
+        yield from _on_gpu(memory)
+        return
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # else it writes to the notebook
+    with profile(use_cpu=True, profile_memory=True, acc_events=False) as profiled:
+        yield memory
+    events = [e for e in profiled.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        memory.kept += event.nbytes()
+        memory.peak = max(memory.peak, memory.kept)
+
+
+def _on_gpu(memory: Memory) -> Iterator[Memory]:
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    yield memory
+    torch.cuda.synchronize()
+    memory.peak = torch.cuda.max_memory_allocated() - before
+    memory.kept = torch.cuda.memory_allocated() - before
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of several repetitions, each of the rank that was slowest in it."""
+
+    times: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """Return the median of the repetitions."""
+        return median(self.times)
+
+    @property
+    def spread(self) -> float:
+        """Return the middle half of the repetitions, as a share of the median."""
+        ordered = sorted(self.times)
+        quarter = len(ordered) // 4
+        return (ordered[-1 - quarter] - ordered[quarter]) / self.median
+
+    @property
+    def quiet(self) -> bool:
+        """Tell whether the repetitions agree well enough to compare with a model."""
+        return self.spread <= QUIET
+
+
+def seconds(
+    function: Callable[[], Any],
+    repetitions: int = 15,
+    *,
+    warm_up: int = 3,
+    correct: Callable[[Any], bool] | None = None,
+) -> Timing:
+    """Time a function that every rank calls; return the same timing on every rank.
+
+    First come `warm_up` calls. Then, `repetitions` times, a barrier, so that all begin
+    together, and the clock around one call. In each repetition the slowest rank counts.
+    Allocate buffers before, not in `function`: what is timed is then the transfer.
+
+    correct: gets the result of the first call, and tells whether it is right; asked
+        once, before anything is timed.
+    Raises ValueError on every rank if the ranks disagree on the numbers, or a result
+    is wrong; TypeError for something that cannot be called.
+    """
+    if not callable(function):
+        raise TypeError(f"function: expected something to call, got {function!r}")
+    check_counts(repetitions, warm_up)
+    first = function()
+    check_right(correct is None or bool(correct(first)))
+    del first
+    for _ in range(warm_up):
+        function()
+    times = torch.zeros(repetitions, dtype=torch.float64, device=_device())
+    for i in range(repetitions):
+        dist.barrier()
+        times[i] = _clocked(function)
+    dist.all_reduce(times, op=dist.ReduceOp.MAX)
+    return Timing(tuple(times.tolist()))
+
+
+def _clocked(function: Callable[[], Any]) -> float:
+    """Return the seconds of one call, the work on a GPU included."""
+    start = time.perf_counter()
+    function()
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def _device() -> str:
+    return "cuda" if "nccl" in dist.get_backend() else "cpu"
+
+
+def check_counts(repetitions: int, warm_up: int) -> None:
+    """Raise ValueError, on every rank, for numbers that are wrong or not the same."""
+    if not dist.is_initialized():
+        raise RuntimeError("seconds: no process group; initialise it on every rank")
+    given = [repetitions, warm_up]
+    whole = all(isinstance(n, int) and not isinstance(n, bool) for n in given)
+    mine = torch.tensor(given if whole else [-1, -1], device=_device())
+    told = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(told, mine)
+    rows = [tuple(row.tolist()) for row in told]
+    bad = [rank for rank, (n, w) in enumerate(rows) if n < 1 or w < 0]
+    if bad:
+        raise ValueError(
+            "repetitions, warm_up: expected whole numbers of 1 or more and of 0 or "
+            f"more, got others on {these_ranks(bad)}"
+        )
+    if len(set(rows)) > 1:
+        differ = [rank for rank, row in enumerate(rows) if row != rows[0]]
+        raise ValueError(
+            "repetitions, warm_up: expected the same numbers on every rank, got "
+            f"others than on rank 0 on {these_ranks(differ)}"
+        )
+
+
+def check_right(right: bool) -> None:
+    """Raise ValueError on every rank where the result of any rank is wrong."""
+    mine = torch.tensor([int(right)], device=_device())
+    told = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(told, mine)
+    wrong = [rank for rank, flag in enumerate(told) if not flag.item()]
+    if wrong:
+        raise ValueError(
+            f"function: its result is wrong on {these_ranks(wrong)}; a wrong result "
+            "is not worth timing"
+        )
