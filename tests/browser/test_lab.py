@@ -1,0 +1,145 @@
+"""A learner's way: JupyterLab in a real browser, lesson 3 run from the menu."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import nbformat
+import pytest
+import worlds
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+LESSON = next(NOTEBOOKS.glob("03_*.ipynb"), None)
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
+CHROMIUM_ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+SETTINGS = {  # every cell in the page; no question about news, and no look for any
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+LIMIT = 240_000  # ms for the whole lesson
+RED = """cells => cells.map(cell => cell.querySelectorAll(
+    '[data-mime-type$="jupyter.stderr"], [data-mime-type$="jupyter.error"]').length)"""
+IDLE = "#jp-main-statusbar >> text=/\\| Idle/"  # the kernel, once it has started
+FINISHED = """() => {
+    const prompts = [...document.querySelectorAll('.jp-CodeCell .jp-InputArea-prompt')];
+    const busy = prompts.some(prompt => prompt.textContent.includes('*'));
+    return !busy && /\\d/.test(prompts.at(-1).textContent);
+}"""
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium"),
+    pytest.mark.skipif(LESSON is None, reason="there is no lesson 3 yet"),
+]
+
+
+@contextmanager
+def jupyterlab(folder: Path, notebooks: Path) -> Iterator[str]:
+    """Run JupyterLab with nobody's settings; give the address that opens it."""
+    places = {
+        name: str(folder / name.lower())
+        for name in (
+            "HOME",
+            "IPYTHONDIR",
+            "JUPYTERLAB_SETTINGS_DIR",
+            "JUPYTERLAB_WORKSPACES_DIR",
+            "JUPYTER_CONFIG_DIR",
+            "JUPYTER_DATA_DIR",
+            "JUPYTER_RUNTIME_DIR",
+        )
+    }
+    for name, values in SETTINGS.items():
+        path = Path(places["JUPYTERLAB_SETTINGS_DIR"], "@jupyterlab", name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.with_name(f"{path.name}.jupyterlab-settings").write_text(
+            json.dumps(values)
+        )
+    token = secrets.token_hex(16)
+    env = worlds.environment(JUPYTER_TOKEN=token, **places)
+    command = [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"]
+    command += ["--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"]
+    command += [f"--ServerApp.root_dir={notebooks}"]
+    with (folder / "jupyterlab.log").open("wb") as log:
+        server = subprocess.Popen(
+            command, cwd=notebooks, env=env, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        runtime = Path(places["JUPYTER_RUNTIME_DIR"])
+        found = worlds.wait_for(lambda: list(runtime.glob("jpserver-*.json")))
+        assert found, (folder / "jupyterlab.log").read_text()
+        port = worlds.wait_for(lambda: port_in(found[0]))
+        yield f"http://127.0.0.1:{port}/lab/tree/{{}}?token={token}"
+    finally:
+        server.terminate()
+        try:
+            server.wait(30)
+        finally:
+            worlds.end(env[worlds.MARK])
+
+
+def port_in(path: Path) -> int | None:
+    """Return the port that a server wrote down, once it has."""
+    try:
+        return json.loads(path.read_text())["port"]
+    except ValueError:  # it is being written
+        return None
+
+
+def without_outputs(lesson: Path) -> list[dict]:
+    """Clear a notebook, so that all one sees of it has run; return its cells."""
+    notebook = nbformat.read(lesson, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, lesson)
+    return notebook.cells
+
+
+def test_lesson_3_runs_from_the_menu(tmp_path):
+    playwright = pytest.importorskip("playwright.sync_api")
+    notebooks = tmp_path / "notebooks"
+    shutil.copytree(NOTEBOOKS, notebooks)
+    cells = without_outputs(notebooks / LESSON.name)
+    with jupyterlab(tmp_path, notebooks) as address, playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.set_default_timeout(LIMIT)
+        try:
+            page.goto(address.format(LESSON.name))
+            page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell")
+            page.wait_for_selector(IDLE)  # or JupyterLab asks for a kernel
+            asked = page.locator(".jp-Dialog").all_inner_texts()
+            assert not asked, "JupyterLab asks before one can begin"
+            page.click('.lm-MenuBar-itemLabel:text-is("Run")')
+            page.click('.lm-Menu-itemLabel:text-is("Run All Cells")')
+            page.wait_for_function(FINISHED)
+            page.wait_for_selector(IDLE)
+            red = page.eval_on_selector_all(".jp-Notebook .jp-Cell", RED)
+            picture = page.locator(".jp-OutputArea-output img").first
+            picture.scroll_into_view_if_needed()
+            assert picture.is_visible()
+            assert (
+                picture.evaluate("image => image.complete && image.naturalWidth") > 50
+            )
+        finally:
+            page.screenshot(path=tmp_path / "lesson.png")
+            browser.close()
+    planned = ["raises-exception" in cell.metadata.get("tags", []) for cell in cells]
+    assert [bool(count) for count in red] == planned  # errors, and warnings too
+    assert os.path.getsize(tmp_path / "lesson.png") > 10_000
