@@ -1,4 +1,4 @@
-"""The resident memory of this process: the independent witness of `measure`.
+"""The resident memory of this process: the independent witness, and a limit.
 
 It asks the operating system, not torch, so it sees every page that was touched,
 whoever allocated it, and none that was not. Linux with glibc only.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,11 +24,13 @@ RESET_PEAK = "5"  # what /proc/self/clear_refs calls it (man 5 proc)
 def resident_memory() -> Iterator[Memory]:
     """Measure how far a ``with`` block raises the resident memory, in bytes.
 
-    Within 2 % from 8 MB upward; below that, what the interpreter does meanwhile
-    shows. glibc is told to give larger blocks pages of their own, since else a block
-    may reuse memory that was touched before, and half of it goes unseen. That stays
-    so for the life of the process and makes large allocations slow: never time
-    anything in it afterwards.
+    Within 2 % from 8 MB upward, if the block has run before: the first run touches
+    pages of code, too. Below that, what the interpreter does meanwhile shows.
+
+    glibc is told to give larger blocks pages of their own, since else a block may
+    reuse memory that was touched before, and half of it goes unseen. That stays so
+    for the life of the process and makes large allocations slow: never time anything
+    in it afterwards.
 
     Raises OSError where the system has no such counters.
     """
@@ -41,6 +44,27 @@ def resident_memory() -> Iterator[Memory]:
     yield memory
     memory.peak = _status("VmHWM") - before
     memory.kept = _status("VmRSS") - before
+
+
+@contextmanager
+def memory_limit(count: int) -> Iterator[None]:
+    """Let a ``with`` block add at most `count` bytes to this process.
+
+    Beyond that torch raises RuntimeError, "can't allocate memory", in place of the
+    system ending the process. The limit is one of address space, set aside at the end
+    of the block; memory is given back before, so that `count` is what is left.
+    """
+    if not isinstance(count, int) or count < 0:
+        raise ValueError(f"count: expected 0 bytes or more, got {count!r}")
+    libc = ctypes.CDLL(None)
+    libc.mallopt(M_MMAP_THRESHOLD, THRESHOLD)
+    libc.malloc_trim(0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _status(field: str) -> int:
