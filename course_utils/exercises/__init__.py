@@ -18,6 +18,7 @@ from course_utils.exercises import (
     lesson06,
     lesson07,
     lesson08,
+    lesson11,
 )
 
 LESSONS = (
@@ -29,6 +30,7 @@ LESSONS = (
     lesson06,
     lesson07,
     lesson08,
+    lesson11,
 )
 
 
