@@ -183,7 +183,7 @@ def layout(tensor: torch.Tensor) -> int:
 
 def reduction_number(op: Any) -> int:
     """Return the number of a reduction such as SUM, or NONE."""
-    name = str(op).rpartition(".")[2].partition(":")[0]
+    name = str(getattr(op, "op", op)).rpartition(".")[2].partition(":")[0]
     return REDUCTIONS.index(name) if name in REDUCTIONS else NONE
 
 

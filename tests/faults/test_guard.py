@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one case stands on one line)
 """The guard: what it refuses, what it lets through, and what it leaves alone."""
 
 import pytest
