@@ -21,6 +21,7 @@ class Case(NamedTuple):
     dtype: str = "int64"
     dim: int | None = None  # None: the function takes no dimension
     sizes: tuple[int, ...] = ()  # rows, or tensors, of every rank; (): all the same
+    count: int | None = None  # samples of a data set that the ranks share
 
     def __str__(self) -> str:
         ranks = f"{self.world_size} rank{'s' if self.world_size > 1 else ''}"
@@ -29,6 +30,8 @@ class Case(NamedTuple):
     @property
     def given(self) -> str:
         """What the ranks are given, as in "shards (2, 3) int64, dim 1"."""
+        if self.count is not None:
+            return f"a data set of {self.count} sample{'s'[: self.count != 1]}"
         dim = "" if self.dim is None else f", dim {self.dim}"
         counts = ", ".join(map(str, self.sizes[: self.world_size]))
         if self.shape is None:
@@ -66,6 +69,7 @@ class Answer:
     calls: the calls of torch.distributed that the function made.
     outside: whole numbers that the function reads from the notebook, by name.
     after: how the default process group looks after the call.
+    peak: bytes that the call added at its worst moment, where that is measured.
     error, place: what was raised or waited for, and the line where.
     """
 
@@ -80,6 +84,7 @@ class Answer:
     calls: tuple[Call, ...] = ()
     outside: dict[str, int] = field(default_factory=dict)
     after: dict[str, Any] = field(default_factory=dict)
+    peak: int = 0
     error: str = ""
     place: str = ""
 

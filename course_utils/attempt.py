@@ -8,6 +8,7 @@ import linecache
 import os
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from types import CodeType, FrameType, TracebackType
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import distributed as dist
 from course_utils import calls, engine, guard, watch
 from course_utils.answers import Answer, Case
 from course_utils.exercises import find
+from course_utils.measure import Memory, peak_memory
 from course_utils.text import indent, readable
 from course_utils.values import addresses, copied, plain, same
 
@@ -45,7 +47,8 @@ def attempt(exercise_id: str, case: Case, path: str) -> Answer:
     function = get_ipython().user_ns[exercise.function]
     inputs = exercise.inputs(case, path)
     given = copied(inputs[rank])
-    with calls.recorded() as made:
+    measuring = peak_memory() if exercise.measured else nullcontext(Memory())
+    with measuring as memory, calls.recorded() as made:
         try:
             outcome = {"state": "returned", "yours": function(*given)}
         except BaseException as error:  # SystemExit and interrupts are answers, too
@@ -58,6 +61,7 @@ def attempt(exercise_id: str, case: Case, path: str) -> Answer:
         "changed": not same(inputs[rank], given),
         "outside": outside(function),
         "after": default_group(),
+        "peak": memory.peak,
     }
     if outcome["state"] == "returned":
         facts |= judged(expected, outcome.pop("yours"), given, exercise.may_share)

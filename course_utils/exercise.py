@@ -31,6 +31,7 @@ class Exercise:
     hints: the likely reason of a wrong result; the first sentence counts.
     group: whether a case starts with a default process group.
     may_share: whether the result may share memory with the input.
+    measured: whether the answer tells the peak of the memory that a call needs.
     words: writes a result in one line, the same on every run.
     """
 
@@ -44,6 +45,7 @@ class Exercise:
     hints: tuple[Hint, ...] = ()
     group: bool = True
     may_share: bool = False
+    measured: bool = False
     words: Callable[[Any, Attempt], str] = lambda value, attempt: words(value)
 
     def cases(self, world_size: int) -> list[Case]:

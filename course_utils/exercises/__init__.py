@@ -18,6 +18,8 @@ from course_utils.exercises import (
     lesson06,
     lesson07,
     lesson08,
+    lesson09,
+    lesson10,
     lesson11,
 )
 
@@ -30,6 +32,8 @@ LESSONS = (
     lesson06,
     lesson07,
     lesson08,
+    lesson09,
+    lesson10,
     lesson11,
 )
 
