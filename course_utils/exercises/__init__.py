@@ -21,6 +21,7 @@ from course_utils.exercises import (
     lesson09,
     lesson10,
     lesson11,
+    lesson12,
 )
 
 LESSONS = (
@@ -35,6 +36,7 @@ LESSONS = (
     lesson09,
     lesson10,
     lesson11,
+    lesson12,
 )
 
 
