@@ -1,0 +1,352 @@
+"""What `check` says of right and wrong answers in lessons 11 and 12, on real ranks."""
+
+import pytest
+
+from course_utils import check, launch
+
+SHORT = 2  # seconds that a hanging answer waits
+ENV = (
+    "import os\nimport torch\nimport torch.distributed as dist\n"
+    "from course_utils.concat import all_gather_cat, all_gather_list\n"
+)
+NAMES = {
+    "11.1": "shard_gradient(shard, loss)",
+    "11.2": "mean_gradient(weight, shard)",
+    "12.1": "exact_accuracy(right, count)",
+    "12.2": "confusion_of(labels, predicted, classes)",
+}
+CORRECT = {
+    "11.1": "11.1 correct: 6 cases on worlds of 1, 2 and 4 ranks",
+    "11.2": "11.2 correct: 6 cases on worlds of 2, 3 and 4 ranks",
+    "12.1": "12.1 correct: 20 cases on worlds of 1, 2, 3 and 4 ranks",
+    "12.2": "12.2 correct: 24 cases on worlds of 1, 2, 3 and 4 ranks",
+}
+
+
+def define(ranks, exercise: str, body: str) -> None:
+    """Define the function of an exercise, with rank and world size at hand."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    source = (
+        f"def {NAMES[exercise]}:\n"
+        "    rank, world_size = dist.get_rank(), dist.get_world_size()\n"
+        f"{lines}\n"
+    )
+    ranks.view.execute(ENV + source, block=True)
+
+
+LEAF = "leaf = shard.clone().requires_grad_()\n"
+PIECES = (
+    "pieces = [torch.empty_like(shard) for _ in range(world_size)]\n"
+    "dist.all_gather(pieces, shard)\n"
+)
+OWN = LEAF + PIECES + "pieces[rank] = leaf\n"
+SENT = LEAF + "loss(all_gather_cat(leaf)).backward()\n"
+
+WEIGHT = "leaf = weight.clone().requires_grad_()\n"
+SQUARES = "((shard @ leaf) ** 2)"
+ADDED = WEIGHT + f"{SQUARES}.sum().backward()\n"
+COUNT = "rows = torch.tensor(len(shard))\n"
+BOTH = "dist.all_reduce(leaf.grad)\ndist.all_reduce(rows)\n"
+MEAN = ADDED + COUNT + BOTH + "return leaf.grad / rows"
+
+NUMBERS = "numbers = rank + world_size * torch.arange(len(right))\n"
+TOTAL = "total = right[numbers < count].sum()\n"
+ACCURACY = NUMBERS + TOTAL + "dist.all_reduce(total)\nreturn total.item() / count"
+FLAT = (
+    "flat = torch.empty(world_size * len(right), dtype=torch.bool)\n"
+    "dist.all_gather_single(flat, right)\n"
+)
+DEAL = "flat.view(world_size, -1).t().reshape(-1)"
+NAIVE = (
+    "counts = torch.tensor([right.sum(), len(right)])\n"
+    "dist.all_reduce(counts)\n"
+    "return counts[0].item() / counts[1].item()"
+)
+COUNTS = "counts = torch.bincount(classes * labels + predicted, minlength=classes**2)\n"
+SQUARE = "return counts.view(classes, classes)"
+CONFUSION = COUNTS + "dist.all_reduce(counts)\n" + SQUARE
+
+RIGHT = [
+    ("11.1", OWN + "loss(torch.cat(pieces)).backward()\nreturn leaf.grad"),
+    ("11.1", SENT + "return leaf.grad / world_size"),
+    (
+        "11.1",
+        LEAF + "(loss(all_gather_cat(leaf)) / world_size).backward()\nreturn leaf.grad",
+    ),
+    (
+        "11.1",
+        PIECES + "full = torch.cat(pieces).requires_grad_()\n"
+        "loss(full).backward()\nreturn full.grad.chunk(world_size)[rank].clone()",
+    ),
+    ("11.2", MEAN),
+    (
+        "11.2",
+        COUNT
+        + "dist.all_reduce(rows)\n"
+        + WEIGHT
+        + f"({SQUARES}.sum() * world_size / rows).backward()\n"
+        "dist.all_reduce(leaf.grad)\nreturn leaf.grad / world_size",
+    ),
+    (
+        "11.2",
+        WEIGHT + "full = all_gather_cat(shard)\n"
+        "((full @ leaf) ** 2).mean().backward()\nreturn leaf.grad",
+    ),
+    ("12.1", ACCURACY),
+    ("12.1", FLAT + f"return {DEAL}[:count].sum().item() / count"),
+    (
+        "12.1",  # an object from every rank
+        "parts = [None] * world_size\n"
+        "dist.all_gather_object(parts, right.tolist())\n"
+        "every = [one for deal in zip(*parts) for one in deal]\n"
+        "return sum(every[:count]) / count",
+    ),
+    ("12.2", CONFUSION),
+    (
+        "12.2",
+        "matrix = torch.zeros(classes, classes, dtype=torch.int64)\n"
+        "for i, j in zip(labels.tolist(), predicted.tolist()):\n"
+        "    matrix[i, j] += 1\n"
+        "dist.all_reduce(matrix)\nreturn matrix",
+    ),
+    (
+        "12.2",
+        "one = torch.nn.functional.one_hot\n"
+        "matrix = one(labels, classes).t() @ one(predicted, classes)\n"
+        "dist.all_reduce(matrix)\nreturn matrix",
+    ),
+]
+
+WRONG = [
+    (
+        "11.1",
+        SENT + "return leaf.grad",
+        "The gradient is 4 times the right one: the losses of all 4 ranks sent theirs",
+    ),
+    (
+        "11.1",
+        OWN + "loss(torch.cat(pieces)).backward()\nreturn leaf.grad / world_size",
+        "a quarter of the right one: it was divided by the number of ranks once too",
+    ),
+    (
+        "11.1",
+        PIECES + LEAF + "loss(torch.cat(pieces)).backward()\nreturn leaf.grad",
+        "has no history: gathered buffers lead back to no shard",
+    ),
+    (
+        "11.1",
+        LEAF + "loss(leaf).backward()\nreturn leaf.grad",
+        "a loss over the rank's own shard alone",
+    ),
+    (
+        "11.1",
+        PIECES + "full = torch.cat(pieces).requires_grad_()\n"
+        "loss(full).backward()\nreturn full.grad",
+        "returns the gradient of the full tensor",
+    ),
+    (
+        "11.1",
+        SENT.replace("loss(all_gather_cat(leaf))", "(0 * loss(all_gather_cat(leaf)))")
+        + "return leaf.grad",
+        "all zeros",
+    ),
+    ("11.1", SENT + "return leaf.grad / 4", "right on 4 ranks and wrong on 2"),
+    (
+        "11.1",
+        OWN + "loss(torch.cat(pieces)).backward()\n"
+        "return leaf.grad if rank == 0 else None",
+        "Only rank 0 returns",
+    ),
+    (
+        "11.1",
+        OWN + "loss(torch.cat(pieces)).backward()\nshard -= leaf.grad\n"
+        "return leaf.grad",
+        "changed its input",
+    ),
+    (
+        "11.2",
+        WEIGHT + f"{SQUARES}.mean().backward()\n"
+        "dist.all_reduce(leaf.grad)\nreturn leaf.grad / world_size",
+        "the mean of the ranks' means",
+    ),
+    (
+        "11.2",
+        WEIGHT + f"({SQUARES}.sum() / max(len(shard), 1)).backward()\n"
+        "dist.all_reduce(leaf.grad)\nreturn leaf.grad / world_size",
+        "the mean of the ranks' means",
+    ),
+    (
+        "11.2",
+        ADDED + "dist.all_reduce(leaf.grad)\nreturn leaf.grad",
+        "the sum over all 8 rows, undivided",
+    ),
+    (
+        "11.2",
+        ADDED + "dist.all_reduce(leaf.grad)\nreturn leaf.grad / world_size",
+        "is divided by 4, the number of ranks; there are 8 rows",
+    ),
+    (
+        "11.2",
+        ADDED + COUNT + "dist.all_reduce(rows)\nreturn leaf.grad / rows",
+        "the shares are not added up",
+    ),
+    (
+        "11.2",
+        WEIGHT + f"({SQUARES}.sum() / max(len(shard), 1)).backward()\nreturn leaf.grad",
+        "has the gradient of its own mean",
+    ),
+    ("11.2", MEAN + " / world_size", "a quarter of the right one"),
+    ("11.2", MEAN + " * world_size", "4 times the right one"),
+    ("12.1", NAIVE, "12 samples are counted where the data set has 9: the padding"),
+    (
+        "12.1",
+        FLAT + "return flat[:count].sum().item() / count",
+        "The last 3 in rank order are cut off, and these are not the padding",
+    ),
+    ("12.1", "return right.float().mean().item()", "the accuracy of its own shard"),
+    (
+        "12.1",
+        "total = right.sum()\ndist.all_reduce(total)\nreturn total.item() / count",
+        "The right ones of the padding are counted, too",
+    ),
+    (
+        "12.1",
+        FLAT + f"return {DEAL}[:count].sum().item()",
+        "the number of right samples, not their share",
+    ),
+    (
+        "12.1",
+        FLAT + f"return {DEAL}[:count].float().mean()",
+        "the result is a tensor of shape (), where a number is expected",
+    ),
+    (
+        "12.1",
+        ACCURACY.replace("all_reduce(total)", "reduce(total, 0)")
+        + " if rank == 0 else None",
+        "Only rank 0 returns the result",
+    ),
+    (
+        "12.1",
+        ACCURACY.replace("world_size *", "4 *"),
+        "right on 4 ranks and wrong on 3",
+    ),
+    ("12.2", COUNTS + SQUARE, "the matrix of its own samples"),
+    ("12.2", CONFUSION + ".t().contiguous()", "Rows and columns have changed places"),
+    (
+        "12.2",
+        CONFUSION.replace(", minlength=classes**2", ""),
+        "The ranks reduce tensors of different lengths",
+    ),
+    (
+        "12.2",
+        "labels, predicted = all_gather_cat(labels), all_gather_cat(predicted)\n"
+        + COUNTS
+        + SQUARE,
+        "this exercise is about doing without gathering",
+    ),
+    (
+        "12.2",
+        CONFUSION.replace("counts.view", "counts.float().view"),
+        "The dtype has changed: float32, where int64",
+    ),
+    (
+        "12.2",
+        CONFUSION + " * world_size",
+        "Each sample is counted once for every rank",
+    ),
+    ("12.2", CONFUSION.replace(SQUARE, "return counts"), "The shape has changed: (9,)"),
+]
+
+HANGS = [
+    (
+        "11.1",
+        "if rank == 0:\n    parts = [torch.empty_like(shard)] * 1\n"
+        "    dist.barrier()\nreturn shard",
+        "Rank 0 waited in barrier",
+    ),
+    (
+        "11.1",
+        LEAF + "full = loss(all_gather_cat(leaf))\n"
+        "if rank:\n    full.backward()\nreturn leaf.grad",
+        "rank 0 returned without calling it",
+    ),
+    (
+        "11.2",
+        "if not len(shard):\n    return torch.zeros_like(weight)\n" + MEAN,
+        "rank 1 returned without calling it",
+    ),
+    (
+        "12.1",
+        "if rank == world_size - 1:\n    return right.float().mean().item()\n"
+        + ACCURACY,
+        "rank 3 returned without calling it",
+    ),
+    (
+        "12.2",
+        "if not len(labels):\n"
+        "    return torch.zeros(classes, classes, dtype=torch.int64)\n" + CONFUSION,
+        "Rank 3, without samples, returned while the others waited",
+    ),
+]
+
+
+def ids(table: list) -> list[str]:
+    return [f"{row[0]}-{i}" for i, row in enumerate(table)]
+
+
+@pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
+def test_right(ranks, exercise, body):
+    define(ranks, exercise, body)
+    verdict = check(exercise, ranks)
+    assert repr(verdict) == CORRECT[exercise]
+    assert verdict
+
+
+@pytest.mark.parametrize("exercise", sorted(NAMES))
+def test_stub(ranks, exercise):
+    ranks.view.execute(f"def {NAMES[exercise]}:\n    return None", block=True)
+    name = NAMES[exercise].partition("(")[0]
+    verdict = check(exercise, ranks)
+    assert repr(verdict) == f"{exercise} not started: {name} returns None"
+
+
+@pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
+def test_wrong(ranks, exercise, body, hint):
+    define(ranks, exercise, body)
+    verdict = check(exercise, ranks)
+    print(verdict)
+    assert not verdict
+    assert hint in verdict.why
+
+
+@pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
+def test_hang(ranks, exercise, body, hint):
+    """It ends by itself, and the next attempt works."""
+    define(ranks, exercise, body)
+    verdict = check(exercise, ranks, timeout=SHORT)
+    print(verdict)
+    assert verdict.state in ("stuck", "raised")
+    assert hint in verdict.why
+    define(ranks, "11.2", MEAN)
+    assert check("11.2", ranks)
+
+
+@pytest.mark.parametrize("exercise", sorted(NAMES))
+def test_a_rank_that_dies(exercise):
+    with launch(2) as two:
+        define(two, exercise, "if rank == 1:\n    os._exit(3)\ndist.barrier()")
+        verdict = check(exercise, two, timeout=SHORT)
+        print(verdict)
+        assert verdict.state == "died"
+        assert verdict.why == "The function ended the process of rank 1."
+
+
+def test_the_solutions_on_five_ranks():
+    """Exact for worlds of 1 to 5 and data sets round multiples of their sizes."""
+    with launch(5) as five:
+        for exercise, body, cases in (("12.1", ACCURACY, 25), ("12.2", CONFUSION, 30)):
+            define(five, exercise, body)
+            verdict = check(exercise, five)
+            assert repr(verdict) == (
+                f"{exercise} correct: {cases} cases on worlds of 1, 2, 3, 4 and 5 ranks"
+            )
