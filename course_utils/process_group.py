@@ -43,6 +43,9 @@ def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
 def destroy() -> int:
     """Leave all process groups; return how many there were, sub-groups included."""
     if not dist.is_initialized():
+        # A failed init has counted its group, whose name holds the count: ranks
+        # that count differently never meet in the next one.
+        dist.distributed_c10d._world.group_count = 0
         return 0
     count = len(dist.distributed_c10d._world.pg_map)
     dist.destroy_process_group()

@@ -107,24 +107,30 @@ class Ranks(Control):
         try:
             if watched.wait(live):
                 return
-            dead = self.dead()
-            errors = {} if dead else watched.errors()
-            text = (
-                report.died(self, dead)
-                if dead
-                else report.stuck(watched.states, errors, source, self.patience)
-            )
-            repair.settle(self, watched)
+            by_hand = False
         except KeyboardInterrupt:
+            by_hand = True
+        with repair.undisturbed():
+            raise RankError(self._end(watched, source, by_hand))
+
+    def _end(self, watched: stall.Watched, source: str, by_hand: bool) -> str:
+        """End a cell that does not end by itself; return the report.
+
+        by_hand: it was interrupted.
+        """
+        dead = [] if by_hand else self.dead()
+        if by_hand:
             watched.look()
-            dead = []
             text = report.interrupted(watched.states)
-            repair.settle(self, watched, interrupt=True)
-        if dead:
-            advice = report.how_to_go_on(self, dead)
+        elif dead:
+            text = report.died(self, dead)
         else:
-            advice = f"repaired: {repair.repair(self)}"
-        raise RankError(f"{text}\n  {advice}") from None
+            errors = watched.errors()
+            text = report.stuck(watched.states, errors, source, self.patience)
+        repair.settle(self, watched, interrupt=by_hand)
+        if dead:
+            return f"{text}\n  {report.how_to_go_on(self, dead)}"
+        return f"{text}\n  repaired: {repair.repair(self)}"
 
     def repair(self) -> None:
         """Bring in new processes for dead ranks, and make a new process group.
@@ -132,12 +138,14 @@ class Ranks(Control):
         Variables on the ranks that live are kept; sub-groups are gone.
         """
         self._check_running()
-        print(repair.repair(self))
+        with repair.undisturbed():
+            print(repair.repair(self))
 
     def shrink(self) -> None:
         """Go on without the dead ranks: the others become a smaller world."""
         self._check_running()
-        print(repair.shrink(self))
+        with repair.undisturbed():
+            print(repair.shrink(self))
 
     def where(self) -> Table:
         """Return a table of where each rank runs: pid, host, device."""

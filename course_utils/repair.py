@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from course_utils import engine, setup
 from course_utils.states import having
-from course_utils.text import these_ranks
+from course_utils.text import RankError, these_ranks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from course_utils.ranks import Ranks
     from course_utils.stall import Watched
 
 GRACE = 1.0  # seconds between one means and the next, stronger one
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Take no interrupt meanwhile: half a repair would leave no world."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def settle(ranks: Ranks, watched: Watched, interrupt: bool = False) -> None:
@@ -55,15 +71,20 @@ def repair(ranks: Ranks) -> str:
     if dead:
         setup.become_ranks(ranks, only=dead)
     kept = "the others' variables are kept" if dead else "variables are kept"
+    if len(dead) == len(ranks):
+        kept = ""
     return "; ".join([*replaced(dead), renew(ranks, kept)])
 
 
 def shrink(ranks: Ranks) -> str:
     """Make the ranks that live a smaller world; say what was done."""
     dead = ranks.dead()
+    if len(dead) == len(ranks):
+        raise RankError("no rank is left to go on: call ranks.repair() or launch()")
     ranks.drop(dead)
     setup.become_ranks(ranks)
-    size = f"{len(ranks)} rank{'s' if len(ranks) > 1 else ''} go on, numbered anew"
+    go = "ranks go" if len(ranks) > 1 else "rank goes"
+    size = f"{len(ranks)} {go} on, numbered anew"
     return "; ".join([size, renew(ranks)])
 
 
@@ -76,7 +97,7 @@ def renew(ranks: Ranks, kept: str = "variables are kept") -> str:
             return "there is no process group"
         return f"the process group is destroyed: initialise it again{gone}"
     setup.init_process_group(ranks)
-    return f"a new process group is up, {kept}{gone}"
+    return f"a new process group is up{', ' if kept else ''}{kept}{gone}"
 
 
 def replaced(dead: list[int]) -> list[str]:

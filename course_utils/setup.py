@@ -53,7 +53,8 @@ def become_ranks(ranks: Ranks, only: list[int] | None = None) -> None:
         )
         seen[host] += 1
         calls[rank] = (variables, ranks.guard, ranks.addresses[rank], leash)
-    chosen = list(calls) if only is None else only
+    everyone = only is None or 0 in only  # a new rank 0 is a new MASTER_PORT
+    chosen = list(calls) if everyone else only
     pids = ranks.run_each(engine.become_rank, {rank: calls[rank] for rank in chosen})
     ranks.pids.update(zip(chosen, pids, strict=True))
 

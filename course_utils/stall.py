@@ -18,6 +18,7 @@ PERIOD = 0.25  # seconds between looks
 ANSWER = 1.0  # seconds in which a rank has to answer a look
 SETTLE = 0.5  # seconds a rank has to wait before another one's error counts
 IDLE = 0.1  # CPU seconds a second, below which a rank that waits moves no data
+TOGETHER = 5.0  # seconds that all may take to meet, on a machine that is busy
 SAME_CALL = 3  # times the patience: all in one collective may be a long transfer
 
 
@@ -142,7 +143,10 @@ class Watched:
         waited = min(now - self._since[rank][1] for rank in open_ranks)
         if having(self.states, "failed"):
             return waited >= min(SETTLE, self.ranks.patience)
-        return waited >= self.ranks.patience * (SAME_CALL if self._together() else 1)
+        patience = self.ranks.patience
+        if self._together():
+            patience = max(SAME_CALL * patience, TOGETHER)
+        return waited >= patience
 
     def _together(self) -> bool:
         """Tell whether every rank is in the same collective."""

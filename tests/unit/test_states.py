@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (one case stands on one line)
 """States of ranks, and the words for them."""
 
 import pytest
