@@ -37,11 +37,17 @@ class Verdict:
     def __repr__(self) -> str:
         return f"{self.text}\n\n{self.picture.text}" if self.picture else self.text
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> Any:
+    def _ipython_display_(self) -> None:
+        """Show the text, and the picture below it.
+
+        They are two outputs: of one that has both forms JupyterLab shows the picture.
+        """
         if self.picture is None:
-            return {"text/plain": self.text}
-        data, metadata = self.picture._repr_mimebundle_()
-        return {**data, "text/plain": repr(self)}, metadata
+            raise NotImplementedError  # IPython takes the repr
+        from IPython.display import display
+
+        display({"text/plain": self.text}, raw=True)
+        display(self.picture)
 
 
 def correct(exercise: Exercise, passed: list[Case]) -> Verdict:

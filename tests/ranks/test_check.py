@@ -457,16 +457,20 @@ def test_text_is_the_same_on_every_run(ranks):
         assert not re.search(r"\d{4}", repr(one)), "a pid, port or address"
 
 
-def test_the_picture_shows_expected_beside_yours(ranks):
+def test_the_picture_shows_expected_beside_yours(ranks, monkeypatch):
+    """Text and picture are two outputs: JupyterLab shows one form of an output."""
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda *a, **b: shown.append((a, b)))
     define(ranks, gather(ALL + "return full[::-1]"))
     verdict = check("3.1", ranks)
-    data, _ = verdict._repr_mimebundle_()
-    assert data["image/png"].startswith("iVBORw0KGgo")
-    assert data["text/plain"] == repr(verdict)
+    verdict._ipython_display_()
+    text = {"text/plain": verdict.text}
+    assert shown == [((text,), {"raw": True}), ((verdict.picture,), {})]
     heading = repr(verdict).split("\n\n")[1].splitlines()[0]
     assert heading.split() == ["rank", "shard", "expected", "yours"]
     define(ranks, GATHER)
-    assert set(check("3.1", ranks)._repr_mimebundle_()) == {"text/plain"}
+    with pytest.raises(NotImplementedError):
+        check("3.1", ranks)._ipython_display_()  # IPython takes the repr
 
 
 def test_the_world_of_the_learner_comes_back(ranks):
