@@ -6,9 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from course_utils import plan
+from course_utils import export, plan
 
-COMMANDS = (plan.register,)  # each adds its own sub-command
+COMMANDS = (plan.register, export.register)  # each adds its own sub-command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
