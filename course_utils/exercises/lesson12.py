@@ -21,8 +21,8 @@ def data_sets(counts: tuple[int, ...]) -> tuple[tuple, ...]:
 
 
 def truths(count: int) -> list[bool]:
-    """Say of every sample whether it was read right: the first three are."""
-    return [sample < 3 or sample % 3 == 0 for sample in range(count)]
+    """Say of every sample whether it was read right: the first four are."""
+    return [sample < 4 for sample in range(count)]
 
 
 def dealt(count: int, world_size: int) -> list[list[int]]:
@@ -91,9 +91,9 @@ def which_accuracy(attempt: Attempt) -> str | None:
             return "That is the number of right samples, not their share."
         for samples, why in wrongly_counted(deal, rank, count):
             right = sum(every[s] for s in samples)
-            if samples and abs(yours - right / len(samples)) < 1e-12:
+            if samples and abs(yours - right / len(samples)) < 1e-6:
                 return why
-        if abs(yours * count - sum(every[s] for own in deal for s in own)) < 1e-9:
+        if abs(yours * count - sum(every[s] for own in deal for s in own)) < 1e-6:
             return "The right ones of the padding are counted, too."
     return None
 
