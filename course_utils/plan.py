@@ -111,7 +111,7 @@ class Plan:
         tied = [r for r in others if r.seconds <= 1.01 * best.seconds]
         why = "it takes least time" if others else "no other way fits"
         if tied:
-            why = f"as fast as {_names(tied)}\n  and no other of these needs less"
+            why = f"as fast as {_names(tied)}\n  and with no more memory"
         return f"{where}: {best.way} ({show_seconds(best.seconds)}), {why}"
 
     def formulas(self) -> str:
