@@ -206,7 +206,8 @@ def print_said(outputs: dict[int, Output]) -> None:
         for rank, output in outputs.items()
     }
     for ranks, bundles in merge(drawn):
-        print(tag(ranks), flush=True)
+        # not printed: what is printed is drawn together when a notebook is stored
+        display({"text/plain": tag(ranks)}, raw=True)
         for data in bundles:
             display(dict(data), raw=True)
 

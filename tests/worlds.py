@@ -129,9 +129,8 @@ class Notebook(NotebookClient):
             timeout=LIMIT,
             startup_timeout=LIMIT,
             allow_errors=True,
-            coalesce_streams=True,
             kernel_name="python3",
-            config=Config(KernelManager={"transport_encryption": "auto"}),
+            config=Config(KernelManager={"transport": "ipc"}),
             resources={"metadata": {"path": str(folder)}},
         )
         self.messages: list[dict] = []  # of the cell that ran last
@@ -146,7 +145,7 @@ class Notebook(NotebookClient):
         cell = nb4.new_code_cell(source)
         self.nb.cells.append(cell)
         self.execute_cell(cell, len(self.nb.cells) - 1)
-        return cell.outputs
+        return drawn_together(cell.outputs)
 
     def good(self, source: str) -> str:
         """Run a cell that must not fail; return its text."""
@@ -164,6 +163,18 @@ class Notebook(NotebookClient):
     def said(self, kind: str) -> list[dict]:
         """Return the content of every message of one kind from the last cell."""
         return [m["content"] for m in self.messages if m["msg_type"] == kind]
+
+
+def drawn_together(outputs: list[dict]) -> list[dict]:
+    """Join neighbours that belong to one stream, as front ends do."""
+    joined: list[dict] = []
+    for output in outputs:
+        last = joined[-1] if joined else {}
+        if output.get("name") and output.get("name") == last.get("name"):
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
 
 
 @contextmanager

@@ -103,7 +103,7 @@ def test_run_returns_results_in_rank_order(ranks):
 
 def test_run_passes_arguments(ranks):
     assert ranks.run(divmod, 7, 3) == [(2, 1)] * 4
-    assert ranks.run_each(divmod, [(7, 1 + i) for i in range(4)]) == [
+    assert ranks.run_each(divmod, {i: (7, 1 + i) for i in range(4)}) == [
         (7, 0),
         (3, 1),
         (2, 1),
