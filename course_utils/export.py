@@ -54,26 +54,25 @@ def show(value):
 
 NEXT = '''
 
+STORE, _, _ = next(dist.rendezvous("env://"))  # torchrun's, where the ranks meet
+
+
 def next_cell(name):
     """Wait for all ranks: a cell begins when the one before has ended everywhere."""
     sys.stdout.flush()
-    if dist.is_initialized():
-        dist.barrier()
+    if STORE.add(name, 1) == {world_size}:
+        STORE.set(f"{{name}}: all", "")
+    STORE.wait([f"{{name}}: all"])
 '''
 
 BY_HAND = """\
-    else:
-        waiting = AGENT.add(name, 1) < int(os.environ["WORLD_SIZE"])
-        AGENT.wait([f"{name}: all"]) if waiting else AGENT.set(f"{name}: all", "")
 
 
-# torchrun's own store listens at MASTER_PORT. The lesson opens one by hand, so the
-# ranks agree on another port for it.
-AGENT = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+# The lesson opens a store at MASTER_PORT, where torchrun's listens: take another port.
 if RANK == 0:
     with socket.create_server((os.environ["MASTER_ADDR"], 0)) as free:
-        AGENT.set("port", str(free.getsockname()[1]))
-os.environ["MASTER_PORT"] = AGENT.get("port").decode()
+        STORE.set("port", str(free.getsockname()[1]))
+os.environ["MASTER_PORT"] = STORE.get("port").decode()
 os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "False"
 """
 
@@ -129,12 +128,12 @@ def script_of(cells: list[dict], name: str, mark: bool = False) -> str:
         head = head.replace(
             "import os\nimport sys\n", "import os\nimport socket\nimport sys\n"
         )
-    wait = NEXT
+    wait = NEXT.format(world_size=first.world_size)
     if mark:
         wait = wait.replace("    sys.stdout", '    print("#", name)\n    sys.stdout')
     parts = [head + wait + (BY_HAND if by_hand else "")]
     parts += body(cells, first)
-    return "\n\n".join(parts) + f"\n\n{LEAVE}"
+    return "\n\n".join(parts) + f'\n\nnext_cell("end of the lesson")\n{LEAVE}'
 
 
 def all_worlds(cells: list[dict]) -> Iterator[World]:

@@ -137,6 +137,8 @@ def shown(code: str, tree: ast.Module) -> str:
             raise NotForScripts("it ends with several statements in one line")
     text = ast.get_source_segment(code, last.value)
     rest = final[final.rindex(text) + len(text) :].rstrip() if text in final else ""
+    if len(ast.parse(f"show({text})").body[0].value.args) > 1:
+        text = f"({text})"
     rows[last.lineno - 1 : last.end_lineno] = [f"show({text}){rest}"]
     return "\n".join(rows)
 
