@@ -73,14 +73,14 @@ def other_root(attempt: Attempt) -> str | None:
 
 def unlike(attempt: Attempt) -> str | None:
     """The guard found that buffers and tensor differ; that call did not run."""
-    for rank, answer in enumerate(attempt.answers):
+    for answer in attempt.answers:
         what = disagreement(answer.error)
         if what:
             number = sum(call.name == "broadcast" for call in answer.calls)
             place = (*ORDINALS, "last")[min(number, len(ORDINALS))]
             return (
-                f"In the {place} broadcast of rank {rank}, the receivers' buffers do "
-                f"not have the {what} of what rank {root_of(attempt.case)} sends."
+                f"In the {place} broadcast, the receivers' buffers do not have the "
+                f"{what} of what rank {root_of(attempt.case)} sends."
             )
     return None
 

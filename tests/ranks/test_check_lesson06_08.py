@@ -146,13 +146,13 @@ WRONG = [
     (
         "6.1",
         "if rank != src:\n    tensor = torch.empty(2, 3)\n" + SEND,
-        "In the first broadcast of rank 0, the receivers' buffers do not have the "
+        "In the first broadcast, the receivers' buffers do not have the "
         "shape and the dtype of what rank 1 sends",
     ),
     (
         "6.1",
         HEADER + "if rank != src:\n    tensor = torch.empty(sizes[:dims])\n" + SEND,
-        "In the second broadcast of rank 0, the receivers' buffers do not have the "
+        "In the second broadcast, the receivers' buffers do not have the "
         "dtype of what rank 1 sends",
     ),
     (
@@ -160,7 +160,7 @@ WRONG = [
         "shape = torch.zeros(3, dtype=torch.int64)\n"
         "if rank == src:\n    shape = torch.tensor(tensor.shape)\n"
         "dist.broadcast(shape, src)\nreturn tensor",
-        "In the first broadcast of rank 0, the receivers' buffers do not have the "
+        "In the first broadcast, the receivers' buffers do not have the "
         "shape of what rank 2 sends",
     ),
     (
