@@ -222,7 +222,15 @@ def start(cell: Cell, world: World, begun: bool) -> str:
     lines = [left_out(cell, "torchrun has started the ranks")]
     if begun:
         lines += [f'next_cell("{cell.name}")', LEAVE.rstrip("\n")]
-    if world.init:
+    if world.init and begun:  # under the old keys, the old addresses are found
+        lines += [
+            f'store = dist.PrefixStore("{cell.name}", STORE)',
+            "dist.init_process_group(",
+            f'    "{world.backend}",',
+            f"    store=store, rank=RANK, world_size={world.world_size},",
+            ")",
+        ]
+    elif world.init:
         lines.append(f'dist.init_process_group("{world.backend}")')
     return "\n".join(lines)
 
