@@ -130,8 +130,7 @@ class Plan:
         }
         symbols = (
             "W ranks, S bytes of a shard, α latency, B bandwidth; the peak is beside "
-            "the\nshard, which the table includes. Pickling takes time that is not counted."
-            "\n"
+            "the\nshard, which the table includes. The time of pickling is left out.\n"
         )
         heads = ("way", "peak of a rank", "time")
         return aligned([heads, *rows]) + f"\n{symbols}{note[self.backend]}"

@@ -11,6 +11,7 @@ from functools import cached_property
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
 from course_utils.colour import ink, rank_colour
@@ -124,7 +125,9 @@ def against_size(
         axes.set_xticks(sizes, [show_bytes(size) for size in sizes])
         axes.minorticks_off()
     upper.set_yscale("log", base=10)
+    upper.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     upper.yaxis.set_major_formatter(lambda y, _: show_seconds(y))
+    upper.yaxis.set_minor_formatter(NullFormatter())
     upper.legend(frameon=False, prop={"size": 8})
     lower.set_ylabel("off by, %", size=8, **FONT)
     lower.set_xlabel("bytes of one shard", size=8, **FONT)
