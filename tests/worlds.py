@@ -12,7 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import nbformat.v4 as nb4
@@ -130,7 +130,7 @@ class Notebook(NotebookClient):
             startup_timeout=LIMIT,
             allow_errors=True,
             kernel_name="python3",
-            config=Config(KernelManager={"transport": "ipc"}),
+            config=Config(KernelManager={"transport_encryption": "auto"}),
             resources={"metadata": {"path": str(folder)}},
         )
         self.messages: list[dict] = []  # of the cell that ran last
@@ -177,14 +177,26 @@ def drawn_together(outputs: list[dict]) -> list[dict]:
     return joined
 
 
+def _started(folder: Path, env: dict[str, str], stack: ExitStack) -> Notebook:
+    """Return a notebook whose kernel runs."""
+    for left in (2, 1, 0):
+        book = Notebook(folder)
+        try:
+            stack.enter_context(book.setup_kernel(env=env))
+            break
+        except RuntimeError:  # another program took a port that was free before
+            if not left:
+                raise
+    return book
+
+
 @contextmanager
 def notebook(folder: Path, **more: str) -> Iterator[Notebook]:
     """Start a kernel, and make sure that nothing of it is left."""
     env = environment(folder, **more)
-    book = Notebook(folder)
     try:
-        with book.setup_kernel(env=env):
-            yield book
+        with ExitStack() as stack:
+            yield _started(folder, env, stack)
     finally:
         end(env[MARK])
 
