@@ -8,8 +8,8 @@ barrier; the slowest rank counts; medians over the rounds. Bytes on the wire are
 what the kernel counted on the TCP connections of all ranks; peak memory is the
 profiler's, of the rank that needs most, gloo's hidden buffers included.
 
-Peers that are not installed are left out; ``pip install -r benchmarks/requirements.txt``
-brings them.
+Peers that are not installed are left out. They come with
+``pip install -r benchmarks/requirements.txt``.
 """
 
 from __future__ import annotations
