@@ -7,7 +7,6 @@ import math
 from course_utils.answers import Attempt, Case
 from course_utils.exercise import Exercise, Inputs
 from course_utils.layout import Snapshot
-from course_utils.quantities import show_bytes
 from course_utils.text import these_ranks
 
 SHARDS = (((16384,), "float32"), ((2048, 8), "float64"), ((5000,), "int64"))
@@ -17,7 +16,7 @@ SLACK = 4096  # bytes for headers, and for a few numbers on the way
 def large_shards(case: Case, path: str) -> Inputs:
     """Give every rank a shard, and the bytes that it may need beside it.
 
-    The budget is the whole and one shard more.
+    The budget is one and a half times the whole: less than buffers and whole take.
     """
     import torch
 
@@ -27,7 +26,7 @@ def large_shards(case: Case, path: str) -> Inputs:
     for rank in range(case.world_size):
         numbers = 100_000 * rank + torch.arange(count)
         shard = numbers.to(getattr(torch, case.dtype)).reshape(case.shape)
-        budget = (case.world_size + 1) * shard.nbytes
+        budget = case.world_size * shard.nbytes * 3 // 2
         arguments.append((shard.to(device()), budget))
     return arguments
 
@@ -46,11 +45,18 @@ def over_budget(attempt: Attempt) -> str | None:
     over = [r for r, a in enumerate(attempt.answers) if a.peak > budget + SLACK]
     if not over:
         return None
-    most = attempt.answers[over[0]].peak
-    return (
-        f"{these_ranks(over).capitalize()} needed {show_bytes(most)} beside the shard, "
-        f"and the budget is {show_bytes(budget)}."
+    shard = budget / 1.5 / attempt.case.world_size
+    most = max(attempt.answers[rank].peak for rank in over)
+    text = (
+        f"{these_ranks(over).capitalize()} needed {most / shard:.1f} shards beside the "
+        f"own one, and the budget is {budget / shard:g}."
     )
+    if sum(1 for rank, _ in attempt.calls("gather") if rank == over[0]) > 2:
+        text += (
+            " Buffers made anew for each piece may overlap with those before, which "
+            "gloo has not let go: make them once."
+        )
+    return text
 
 
 def whole_elsewhere(attempt: Attempt) -> str | None:

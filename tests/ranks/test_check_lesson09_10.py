@@ -1,0 +1,172 @@
+"""What `check` says of right and wrong answers in lessons 9 and 10, on real ranks."""
+
+import pytest
+
+from course_utils import check, launch
+
+SHORT = 2  # seconds that a hanging answer waits
+ENV = (
+    "import os\nimport torch\nimport torch.distributed as dist\n"
+    "from course_utils import concat\n"
+)
+NAMES = {"9.1": "gather_within(shard, budget)", "10.1": "predict(points, size)"}
+CORRECT = {
+    "9.1": "9.1 correct: 9 cases on worlds of 2, 3 and 4 ranks",
+    "10.1": "10.1 correct: 3 cases on worlds of 2, 3 and 4 ranks",
+}
+
+
+def define(ranks, exercise: str, body: str) -> None:
+    """Define the function of an exercise, with rank and world size at hand."""
+    lines = "\n".join(f"    {line}" for line in body.splitlines())
+    source = (
+        f"def {NAMES[exercise]}:\n"
+        "    rank, world_size = dist.get_rank(), dist.get_world_size()\n"
+        f"{lines}\n"
+    )
+    ranks.view.execute(ENV + source, block=True)
+
+
+PIECES = (
+    "count = 2 * world_size\n"
+    "pieces = shard.chunk(count)\n"
+    "full = buffers = None\n"
+    "if rank == 0:\n"
+    "    full = shard.new_empty((world_size, *shard.shape))\n"
+    "    slots = full.chunk(count, dim=1)\n"
+    "    buffers = [torch.empty_like(pieces[0]) for _ in range(world_size)]\n"
+    "for i, piece in enumerate(pieces):\n"
+    "    cut = buffers and [b[:len(piece)] for b in buffers]\n"
+    "    dist.gather(piece, cut)\n"
+    "    if rank == 0:\n"
+    "        for row, buffer in zip(slots[i], cut):\n"
+    "            row.copy_(buffer)\n"
+)
+RIGHT_PIECES = PIECES + "return full.flatten(0, 1) if rank == 0 else None"
+WHOLE = (
+    "buffers = [torch.empty_like(shard) for _ in range(world_size)]\n"
+    "dist.{way}\n"
+    "return torch.cat(buffers) if rank == 0 else None"
+)
+STEPS = "steps = world_size - 1\n"
+TWO = (
+    "(s0, t0), (s1, t1) = points[0], points[-1]\n"
+    "slope = (t1 - t0) / (s1 - s0)\n"
+    "start = t0 - slope * s0\n"
+)
+
+RIGHT = [
+    ("9.1", RIGHT_PIECES),
+    ("9.1", "return concat.gather_cat(shard)"),
+    (
+        "9.1",
+        "if rank:\n    dist.send(shard, 0)\n    return None\n"
+        "full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))\n"
+        "parts = full.chunk(world_size)\nparts[0].copy_(shard)\n"
+        "for src in range(1, world_size):\n    dist.recv(parts[src], src)\n"
+        "return full",
+    ),
+    ("10.1", TWO + "return round(1e6 * (start + slope * size))"),
+    (
+        "10.1",
+        "data = torch.tensor(points, dtype=torch.float64)\n"
+        "rows = torch.stack([torch.ones(len(data)), data[:, 0]], dim=1)\n"
+        "line = torch.linalg.lstsq(rows, data[:, 1:]).solution.flatten()\n"
+        "return round(1e6 * (line[0] + line[1] * size).item())",
+    ),
+]
+
+WRONG = [
+    (
+        "9.1",
+        "buffers = None\nif rank == 0:\n"
+        "    buffers = [torch.empty_like(shard) for _ in range(world_size)]\n"
+        "dist.gather(shard, buffers)\n"
+        "return torch.cat(buffers) if rank == 0 else None",
+        "Rank 0 needed 8.0 shards beside the own one, and the budget is 6.",
+    ),
+    (
+        "9.1",
+        WHOLE.format(way="all_gather(buffers, shard)"),
+        "Ranks 0–3 needed 8.0 shards beside the own one, and the budget is 6.",
+    ),
+    (
+        "9.1",
+        PIECES.replace("2 * world_size", "2") + "return full.flatten(0, 1) if rank == 0"
+        " else None",
+        "Rank 0 needed 8.0 shards beside the own one",
+    ),
+    (
+        "9.1",
+        "parts = [None] * world_size if rank == 0 else None\n"
+        "dist.gather_object(shard, parts)\n"
+        "return torch.cat(parts) if rank == 0 else None",
+        "shards beside the own one, and the budget is 6.",
+    ),
+    ("9.1", "return concat.all_gather_cat(shard)", "Ranks 1–3 return something"),
+    (
+        "9.1",
+        RIGHT_PIECES.replace("full.flatten(0, 1)", "full"),
+        "has shape (4, 16384); the whole has shape (65536,)",
+    ),
+    (
+        "9.1",  # all first pieces, then all second ones
+        RIGHT_PIECES.replace("slots[i], cut", "slots[-1 - i], cut"),
+        "with rows in wrong places",
+    ),
+    (
+        "9.1",
+        RIGHT_PIECES.replace(
+            "    dist.gather", "    if i == 0 or rank == 0:\n        dist.gather"
+        ),
+        "Rank 0 waits in gather for ranks that do not call it as often",
+    ),
+    ("9.1", "if rank == 2:\n    os.kill(os.getpid(), 9)\n" + RIGHT_PIECES, "died"),
+    ("10.1", TWO + "return start + slope * size", "is in seconds; asked for are whole"),
+    (
+        "10.1",
+        TWO + "return 1e6 * (start + slope * size)",
+        "asked for is a whole number, an int",
+    ),
+    ("10.1", TWO + "return round(1e6 * slope * size)", "leaves the latency out"),
+    (
+        "10.1",
+        STEPS + TWO + "return round(1e6 * steps * (start + slope * size))",
+        "fits one step and predicts W−1 of them",
+    ),
+    (
+        "10.1",
+        STEPS + TWO + "return round(1e6 * (start + slope * size) / steps)",
+        "fits W−1 steps and predicts one",
+    ),
+    (
+        "10.1",
+        "s, t = points[-1]\nreturn round(1e6 * t * size / s)",
+        "is the time of 1000000 bytes, scaled up",
+    ),
+    ("10.1", "return round(1e6 * points[-1][1])", "is one of the measured times"),
+    ("10.1", TWO + "return rank + round(1e6 * (start + slope * size))", "different"),
+    ("10.1", "while True:\n    pass", "ran until it was interrupted"),
+]
+
+
+@pytest.fixture(scope="module")
+def world():
+    with launch(4) as ranks:
+        yield ranks
+
+
+@pytest.mark.parametrize(("exercise", "body"), RIGHT)
+def test_right(world, exercise, body):
+    define(world, exercise, body)
+    verdict = check(exercise, world)
+    assert verdict and str(verdict) == CORRECT[exercise]
+
+
+@pytest.mark.parametrize(("exercise", "body", "said"), WRONG)
+def test_wrong(world, exercise, body, said):
+    define(world, exercise, body)
+    verdict = check(exercise, world, timeout=SHORT)
+    assert not verdict
+    assert said in " ".join(str(verdict).split())
+    assert world.run(len, "ranks") == [5] * 4  # the world goes on
