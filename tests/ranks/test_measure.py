@@ -7,6 +7,10 @@ from course_utils.text import RankError
 
 MIB = 2**20
 ON_RANKS = r'''
+import os
+import socket
+import stat
+import struct
 import time
 
 import torch
@@ -134,6 +138,33 @@ def seen(way, size):
     return memory.peak
 
 
+def sent_bytes():
+    """Return the bytes that this process has sent on its TCP connections."""
+    total = 0
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as connection:
+                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+            total += struct.unpack_from("Q", info, 200)[0]  # tcpi_bytes_sent
+        except (OSError, struct.error):  # closed meanwhile, or not TCP
+            continue
+    return total
+
+
+def wire(way, size):
+    call = ways(torch.ones(size // 4))[way]
+    dist.barrier()
+    time.sleep(0.1)  # whoever has left the barrier may still be sending for it
+    before = sent_bytes()
+    dist.barrier()
+    result = call()
+    dist.barrier()
+    time.sleep(0.1)  # what was handed to the kernel has left, too
+    return sent_bytes() - before
+
+
 def slow(late):
     """Time a function in which one rank sleeps."""
     return seconds(lambda: time.sleep(0.05 * (dist.get_rank() == late)), 3, warm_up=0)
@@ -170,6 +201,15 @@ def test_every_way_needs_what_its_formula_says(some, way):
         *((other, expected.peak) for other in others),
     ]:
         assert off(measured, bytes_) <= 0.5 if bytes_ else measured < 4096
+
+
+@pytest.mark.parametrize("way", cost.WAYS)
+def test_every_way_sends_what_its_formula_says(some, way):
+    """Counted by the kernel, on all ranks; messages have small headers of their own."""
+    size = 2 * MIB
+    expected = cost.cost(way, len(some), size).sent
+    sent = sum(some.run(eval, f"wire({way!r}, {size})"))
+    assert abs(sent - expected) <= 0.01 * expected + 16384
 
 
 def test_the_witness_agrees():
