@@ -76,11 +76,8 @@ class Forked:
             delay=0,
             log_level=QUIET,
         )
-        in_thread(cluster, cluster.start_controller)
         cluster.config.EngineLauncher.engine_args = ENGINE
-        in_thread(cluster, cluster.start_engines, self.world_size)
-        self.client = in_thread(cluster, cluster.connect_client)
-        wait_for_engines(self, limit)
+        start_engines(self, cluster, limit)
 
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
@@ -152,9 +149,7 @@ class HandedOver:
         cluster.config.EngineLauncher.engine_args = ENGINE
         cluster.config.EngineLauncher.environment = environment()
         cluster.config.LocalEngineSetLauncher.delay = 0.0
-        in_thread(cluster, cluster.start_cluster)
-        self.client = in_thread(cluster, cluster.connect_client)
-        wait_for_engines(self, limit)
+        start_engines(self, cluster, limit)
 
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
@@ -211,6 +206,18 @@ def in_thread(cluster: Cluster, method: Callable[..., Any], *args: object) -> An
     no loop running, and then nobody is told that an engine has ended.
     """
     return cluster._in_thread(method, *args)
+
+
+def start_engines(world: Forked | HandedOver, cluster: Cluster, limit: float) -> None:
+    """Start the controller, connect to it, and start the engines.
+
+    In this order, since a client is not told of an engine that registers at the
+    moment at which the client connects.
+    """
+    in_thread(cluster, cluster.start_controller)
+    world.client = in_thread(cluster, cluster.connect_client)
+    in_thread(cluster, cluster.start_engines, world.world_size)
+    wait_for_engines(world, limit)
 
 
 def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:
