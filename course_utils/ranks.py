@@ -10,7 +10,14 @@ from ipyparallel import AsyncResult
 
 from course_utils import engine, repair, report, stall
 from course_utils.control import Control
-from course_utils.text import RankError, aligned, error_text, tag, these_ranks
+from course_utils.text import (
+    NoSuchVariable,
+    RankError,
+    aligned,
+    error_text,
+    tag,
+    these_ranks,
+)
 
 if TYPE_CHECKING:
     from course_utils.cluster import Forked, HandedOver
@@ -51,7 +58,7 @@ class Ranks(Control):
         held = self.run(engine.pull, checked_name(name))
         missing = [rank for rank, (found, _) in enumerate(held) if not found]
         if missing:
-            raise NameError(
+            raise NoSuchVariable(
                 f"{these_ranks(missing)} of {len(self)} "
                 f"{'have' if len(missing) > 1 else 'has'} no variable {name!r}: "
                 "assign it in a %%px cell first"
@@ -170,7 +177,9 @@ class Ranks(Control):
         by_name = dict(zip(names, map(list, zip(*seen, strict=True)), strict=True))
         unknown = [n for n, held in by_name.items() if all(h is None for h in held)]
         if unknown:
-            raise NameError(f"no rank has a variable {' or '.join(unknown)} to show")
+            raise NoSuchVariable(
+                f"no rank has a variable {' or '.join(unknown)} to show"
+            )
         return draw.picture(by_name)
 
     def stop(self) -> None:

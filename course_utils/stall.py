@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FIRST_LOOK = 0.3  # seconds; most cells end before
 PERIOD = 0.25  # seconds between looks
 ANSWER = 1.0  # seconds in which a rank has to answer a look
-SETTLE = 0.5  # seconds a rank has to wait before another one's error counts
+SETTLE = 1.0  # seconds a rank has to wait before another one's error counts
 IDLE = 0.1  # CPU seconds a second, below which a rank that waits moves no data
 TOGETHER = 5.0  # seconds that all may take to meet, on a machine that is busy
 SAME_CALL = 3  # times the patience: all in one collective may be a long transfer

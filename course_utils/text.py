@@ -90,6 +90,10 @@ class RankError(RuntimeError):
         return [part for line in str(self).splitlines() for part in folded(line)]
 
 
+class NoSuchVariable(RankError, NameError):
+    """A variable that ranks do not have."""
+
+
 def error_text(error: BaseException) -> str:
     """Return one error as a short block: name, place, message.
 

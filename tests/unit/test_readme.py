@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+from course_utils.summary import Summary
+
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
@@ -42,3 +44,7 @@ def test_commands_are_targets_of_the_makefile():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.M))
     named = set(re.findall(r"\bmake ([a-z]+)", README))
     assert named and named <= targets
+
+
+def test_the_table_of_costs_is_the_generated_one():
+    assert Summary(4, 2**20, {}).markdown().strip() in README
