@@ -14,13 +14,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course_utils.fork import ForkParent
 
 if TYPE_CHECKING:
-    from ipyparallel import Cluster
+    from ipyparallel import Client, Cluster
     from ipyparallel.cluster.launcher import EngineLauncher
 
 CONTROLLER = [
@@ -36,6 +37,7 @@ ENGINE = ["--log-level=ERROR"]
 SAME_MACHINE = ("local", "mpi")  # launchers whose engines run beside the client
 LOOPBACK = "127.0.0.1"
 LOG_LIMIT = 1.0  # seconds until the log of an engine that ended must be there
+TRY = 5  # seconds for one attempt to connect to the controller
 QUIET = 40  # log level of the client's side: errors only
 
 
@@ -78,6 +80,10 @@ class Forked:
         )
         cluster.config.EngineLauncher.engine_args = ENGINE
         start_engines(self, cluster, limit)
+
+    def check_started(self) -> None:
+        """Raise ForkParentError if the fork parent has ended."""
+        self.parent.check()
 
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
@@ -151,6 +157,12 @@ class HandedOver:
         cluster.config.LocalEngineSetLauncher.delay = 0.0
         start_engines(self, cluster, limit)
 
+    def check_started(self) -> None:
+        """Raise StartError if the controller has ended."""
+        controller = self.cluster.controller
+        if controller.state == "after":
+            raise StartError(f"the controller ended:\n{controller.get_output()}")
+
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
         engines = self.cluster.engine_set
@@ -215,9 +227,21 @@ def start_engines(world: Forked | HandedOver, cluster: Cluster, limit: float) ->
     moment at which the client connects.
     """
     in_thread(cluster, cluster.start_controller)
-    world.client = in_thread(cluster, cluster.connect_client)
+    world.client = connect(world, cluster, limit)
     in_thread(cluster, cluster.start_engines, world.world_size)
     wait_for_engines(world, limit)
+
+
+def connect(world: Forked | HandedOver, cluster: Cluster, limit: float) -> Client:
+    """Return a client of the controller, once it answers."""
+    deadline = time.monotonic() + limit
+    while True:
+        try:
+            return in_thread(cluster, partial(cluster.connect_client, timeout=TRY))
+        except (TimeoutError, RuntimeError) as error:
+            world.check_started()
+            if isinstance(error, RuntimeError) or time.monotonic() > deadline:
+                raise StartError(f"the controller did not start: {error}") from None
 
 
 def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:

@@ -72,6 +72,11 @@ class ForkParent:
         found = self._ask(do="exits")["exits"]
         return {int(pid): code for pid, code in found.items()}
 
+    def check(self) -> None:
+        """Raise ForkParentError if the process has ended."""
+        if self.process.poll() is not None:
+            raise self._ended()
+
     def end(self, timeout: float = 5) -> None:
         """Kill every process of the world and wait until they are gone."""
         try:
