@@ -33,7 +33,7 @@ test: $(STAMP) ## run every check and every test, all notebooks included
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" notebooks
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python tools/run_tests.py $(ARGS)
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
