@@ -32,6 +32,8 @@ class Watched:
         self.ranks, self.result, self.targets = ranks, result, targets
         self.states: dict[int, RankState] = {}
         self._since: dict[int, tuple[str, float, float]] = {}  # token, clock, cpu
+        self._busy: list[int] = []  # at the last look
+        self._changed = 0.0  # clock when a rank still ran, or had just ended
 
     def wait(self, live: Callable[[dict], None] | None = None) -> bool:
         """Wait for the end; return False as soon as it cannot come by itself.
@@ -85,6 +87,8 @@ class Watched:
                 self.states[rank] = self._ended(rank)
             else:
                 self.states[rank] = self._going_on(rank, seen.get(rank))
+        if having(self.states, "runs") or busy != self._busy:
+            self._busy, self._changed = busy, time.monotonic()
         for rank in having(self.states, "finished"):
             if self._missed(seen, rank):
                 self.states[rank] = RankState("missed")
@@ -140,7 +144,8 @@ class Watched:
         if not open_ranks or having(self.states, "runs"):
             return False
         now = time.monotonic()
-        waited = min(now - self._since[rank][1] for rank in open_ranks)
+        since = max(self._since[rank][1] for rank in open_ranks)
+        waited = now - max(since, self._changed)
         if having(self.states, "failed"):
             return waited >= min(SETTLE, self.ranks.patience)
         patience = self.ranks.patience

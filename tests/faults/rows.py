@@ -381,14 +381,6 @@ GROUPS = [
         times=1,
     ),
     Row(
-        "a root outside the group",
-        "pair = dist.new_group([1, 2])\nif rank > 0:\n"
-        "    dist.broadcast(x, src=0, group=pair)",
-        "[ranks 1–2] ValueError at line 3: dist.broadcast(x, src=0, group=pair)\n"
-        "  Global rank 0 is not part of group "
-        "<torch.distributed.distributed_c10d.ProcessGroup>",
-    ),
-    Row(
         "new_group on one rank only",
         "if rank == 0:\n    dist.new_group([0, 1])",
         stuck(
@@ -401,6 +393,15 @@ GROUPS = [
         ),
         lost=0,
         times=1,
+    ),
+    Row(
+        "a root outside the group",
+        "pair = dist.new_group([1, 2])\ntry:\n    if rank > 0:\n"
+        "        dist.broadcast(x, src=0, group=pair)\n"
+        "finally:\n    dist.destroy_process_group(pair)",
+        "[ranks 1–2] ValueError at line 4: dist.broadcast(x, src=0, group=pair)\n"
+        "  Global rank 0 is not part of group "
+        "<torch.distributed.distributed_c10d.ProcessGroup>",
     ),
 ]
 
