@@ -82,6 +82,7 @@ def prepare(leash: int) -> None:
         faulthandler.enable(open(os.environ[LOG], "a"))
         stderr_to_log()
     shell = get_ipython()
+    shell.history_manager.enabled = False  # a database that nobody reads
     shell.InteractiveTB.structured_traceback = short_traceback
     shell.InteractiveTB.get_exception_only = short_traceback
     shell.SyntaxTB.structured_traceback = short_syntax_error
