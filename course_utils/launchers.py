@@ -43,11 +43,16 @@ class ForkedControllerLauncher(ForkedProcess, launcher.LocalControllerLauncher):
 
 
 class ForkedEngineLauncher(ForkedProcess, launcher.LocalEngineLauncher):
-    """One forked engine; its identifier is its id, or "id.n" for the nth anew."""
+    """One forked engine; its identifier is its id, or "rank.…" if it is one anew.
+
+    One anew takes a new id: the controller may hear late that the old engine has
+    ended, and forgets whoever has the id then.
+    """
 
     def start(self) -> int:
-        number = self.identifier.partition(".")[0]
-        argv = [*self.cluster_args, *self.engine_args, f"--IPEngine.id={number}"]
+        anew = "." in self.identifier
+        wanted = [] if anew else [f"--IPEngine.id={self.identifier}"]
+        argv = [*self.cluster_args, *self.engine_args, *wanted]
         env = {**self.get_env(), "COURSE_UTILS_LOG": self.output_file}
         name = Path(self.output_file).stem
         return self.adopt(self.parent.parent.fork_parent.engine(name, argv, env))

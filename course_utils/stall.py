@@ -74,7 +74,8 @@ class Watched:
     def look(self) -> None:
         """Bring `states` up to date."""
         alive = [rank for rank in self.targets if not self.ranks.is_dead(rank)]
-        seen = self.ranks.ask("look", alive, ANSWER)
+        able = [rank for rank in alive if not self.ranks.is_stopped(rank)]
+        seen = self.ranks.ask("look", able, ANSWER)
         busy = self.busy()
         self.states = {}
         for rank in range(len(self.ranks)):
