@@ -22,6 +22,7 @@ LANES = int(os.environ.get("LANES", "3"))
 LIMIT = 3600  # seconds for one run of pytest
 NOTHING_RAN = 5  # pytest's exit code where no test was selected
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed)\b")
+SPLIT = {"tests/faults/test_matrix.py": ("guarded", "not guarded")}  # runs of its own
 LONG = ("test_matrix", "test_export", "test_execute", "test_check", "test_measure")
 
 
@@ -37,7 +38,12 @@ def groups() -> list[list[str]]:
     halves = [lessons[::2], lessons[1::2]]
     solutions = sorted(ROOT.glob("notebooks/solutions/*.ipynb"))
     paths = [*halves, *([path] for path in alone), solutions, [ROOT / "tests" / "unit"]]
-    return [[str(p.relative_to(ROOT)) for p in group] for group in paths if group]
+    named = [[str(p.relative_to(ROOT)) for p in group] for group in paths if group]
+    return [
+        [*group, "-k", part] if part else group
+        for group in named
+        for part in SPLIT.get(group[0], ("",))
+    ]
 
 
 def run(group: list[str], arguments: list[str], folder: Path) -> tuple[int, str]:
