@@ -42,7 +42,7 @@ def groups() -> list[list[str]]:
     return [
         [*group, "-k", part] if part else group
         for group in named
-        for part in SPLIT.get(group[0], ("",))
+        for part in (("",) if "-k" in sys.argv else SPLIT.get(group[0], ("",)))
     ]
 
 
