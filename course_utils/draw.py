@@ -12,7 +12,10 @@ from course_utils.colour import rank_colour
 from course_utils.layout import Blocks, Snapshot, origins
 from course_utils.paint import paint
 
-__all__ = ["Picture", "picture", "rank_colour"]
+__all__ = ["Bundle", "Picture", "bundle", "picture", "rank_colour"]
+
+Bundle = tuple[dict[str, str], dict[str, dict[str, int]]]
+"""Data and metadata by MIME type, as Jupyter asks an object for them."""
 
 
 def picture(tensors: Mapping[str, Sequence[Held]]) -> Picture:
@@ -111,13 +114,15 @@ class Picture:
 
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-        width, height = (int.from_bytes(self.png[i : i + 4]) // 2 for i in (16, 20))
-        data = {
-            "image/png": base64.b64encode(self.png).decode("ascii"),
-            "text/plain": self.text,
-        }
-        return data, {"image/png": {"width": width, "height": height}}
+    ) -> Bundle:
+        return bundle(self.png, self.text)
+
+
+def bundle(png: bytes, text: str) -> Bundle:
+    """Return a PNG, drawn for two pixels a point of CSS, and its text for Jupyter."""
+    width, height = (int.from_bytes(png[i : i + 4]) // 2 for i in (16, 20))
+    data = {"image/png": base64.b64encode(png).decode("ascii"), "text/plain": text}
+    return data, {"image/png": {"width": width, "height": height}}
 
 
 def _join(parts: list[str], widths: list[int]) -> str:

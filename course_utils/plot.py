@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 from PIL import Image
 
 from course_utils.colour import ink, rank_colour
+from course_utils.draw import Bundle, bundle
 from course_utils.quantities import show_bytes, show_seconds
 from course_utils.text import aligned
 
@@ -48,13 +48,8 @@ class Plot:
 
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
-    ) -> tuple[dict[str, str], dict[str, dict[str, int]]]:
-        width, height = (int.from_bytes(self.png[i : i + 4]) // 2 for i in (16, 20))
-        data = {
-            "image/png": base64.b64encode(self.png).decode("ascii"),
-            "text/plain": self.text,
-        }
-        return data, {"image/png": {"width": width, "height": height}}
+    ) -> Bundle:
+        return bundle(self.png, self.text)
 
 
 def bars(

@@ -80,7 +80,9 @@ def whole_confusion(case: Case, inputs: Inputs) -> list:
 
 
 def which_accuracy(attempt: Attempt) -> str | None:
-    """Find the samples that were counted instead."""
+    """Find the samples that were counted instead, where every rank returned."""
+    if attempt.ranks("waited"):
+        return None
     count, size = attempt.case.count, attempt.case.world_size
     every, deal = truths(count), dealt(count, size)
     for rank in attempt.wrong():
