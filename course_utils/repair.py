@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -119,11 +118,3 @@ def wait_until(reached: Callable[[], bool], limit: float) -> bool:
             return False
         time.sleep(0.01)
     return True
-
-
-def end_process(pid: int) -> None:
-    """Kill a process of this machine, if it is still there."""
-    try:
-        os.kill(pid, 9)
-    except ProcessLookupError:
-        pass
