@@ -9,6 +9,8 @@ import worlds
 from course_utils import launch
 from course_utils.ranks import Ranks
 
+pytest.register_assert_rewrite("judging")
+
 
 @pytest.fixture(scope="module")
 def ranks() -> Iterator[Ranks]:

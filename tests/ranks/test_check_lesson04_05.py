@@ -1,37 +1,24 @@
 """What `check` says of right and wrong answers in lessons 4 and 5, on real ranks."""
 
 import pytest
+from judging import Answers, ids
 
-from course_utils import check, launch
+from course_utils import check
 
-SHORT = 2  # seconds that a hanging answer waits
-ENV = (
-    "import os\nimport torch\nimport torch.distributed as dist\n"
-    "from course_utils import concat\n"
+ANSWERS = Answers(
+    names={
+        "4.1": "mean_on_root(shard)",
+        "4.2": "sort_across_ranks(shard)",
+        "5.1": "gather_cat_dim(shard, dim)",
+        "5.2": "in_dataset_order(part, length)",
+    },
+    correct={
+        "4.1": "4.1 correct: 9 cases on worlds of 2, 3 and 4 ranks",
+        "4.2": "4.2 correct: 9 cases on worlds of 2, 3 and 4 ranks",
+        "5.1": "5.1 correct: 15 cases on worlds of 2, 3 and 4 ranks",
+        "5.2": "5.2 correct: 12 cases on worlds of 2, 3 and 4 ranks",
+    },
 )
-NAMES = {
-    "4.1": "mean_on_root(shard)",
-    "4.2": "sort_across_ranks(shard)",
-    "5.1": "gather_cat_dim(shard, dim)",
-    "5.2": "in_dataset_order(part, length)",
-}
-CORRECT = {
-    "4.1": "4.1 correct: 9 cases on worlds of 2, 3 and 4 ranks",
-    "4.2": "4.2 correct: 9 cases on worlds of 2, 3 and 4 ranks",
-    "5.1": "5.1 correct: 15 cases on worlds of 2, 3 and 4 ranks",
-    "5.2": "5.2 correct: 12 cases on worlds of 2, 3 and 4 ranks",
-}
-
-
-def define(ranks, exercise: str, body: str) -> None:
-    """Define the function of an exercise, with rank and world size at hand."""
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    source = (
-        f"def {NAMES[exercise]}:\n"
-        "    rank, world_size = dist.get_rank(), dist.get_world_size()\n"
-        f"{lines}\n"
-    )
-    ranks.view.execute(ENV + source, block=True)
 
 
 GATHER = (
@@ -375,49 +362,30 @@ HANGS = [
 ]
 
 
-def ids(table: list) -> list[str]:
-    return [f"{row[0]}-{i}" for i, row in enumerate(table)]
-
-
 @pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
 def test_right(ranks, exercise, body):
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks)
-    assert repr(verdict) == CORRECT[exercise]
+    ANSWERS.is_right(ranks, exercise, body)
 
 
-@pytest.mark.parametrize("exercise", sorted(NAMES))
+@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
 def test_stub(ranks, exercise):
-    ranks.view.execute(f"def {NAMES[exercise]}:\n    return None", block=True)
-    name = NAMES[exercise].partition("(")[0]
-    assert (
-        repr(check(exercise, ranks)) == f"{exercise} not started: {name} returns None"
-    )
+    ANSWERS.is_not_started(ranks, exercise)
 
 
 @pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
 def test_wrong(ranks, exercise, body, hint):
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks)
-    print(verdict)
-    assert not verdict
-    assert hint in verdict.why
+    ANSWERS.is_wrong(ranks, exercise, body, hint)
 
 
 @pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
 def test_hang(ranks, exercise, body, hint):
     """It ends by itself, and the next attempt works."""
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks, timeout=SHORT)
-    print(verdict)
-    assert verdict.state in ("stuck", "raised")
-    assert hint in verdict.why
-    define(ranks, "4.1", MEAN)
-    assert check("4.1", ranks)
+    ANSWERS.hangs(ranks, exercise, body, hint)
+    ANSWERS.is_right(ranks, "4.1", MEAN)
 
 
 def test_the_verdict_names_the_dim_and_shows_the_shards(ranks):
-    define(ranks, "5.1", FLAT + "return flat")
+    ANSWERS.define(ranks, "5.1", FLAT + "return flat")
     verdict = check("5.1", ranks)
     first = "5.1 wrong on a world of 4 ranks, shards (2, 3) float32, dim 1\n"
     assert verdict.text.startswith(first)
@@ -434,7 +402,7 @@ columns = list(whole.chunk(4, dim=1)) if dist.get_rank() == 0 else None
 
 def test_the_guard_stops_a_scatter_of_strided_chunks(ranks):
     """gloo would send the memory as it lies, neighbours and all."""
-    ranks.view.execute(ENV + LAID_OUT, block=True)
+    ranks.view.execute(ANSWERS.env + LAID_OUT, block=True)
     with pytest.raises(Exception, match="rank 0 passed a tensor that is not cont"):
         ranks.view.execute("dist.scatter(piece, columns)", block=True)
     ranks.view.execute(
@@ -444,11 +412,6 @@ def test_the_guard_stops_a_scatter_of_strided_chunks(ranks):
     assert ranks["piece"] == [[0, 4], [1, 5], [2, 6], [3, 7]]
 
 
-@pytest.mark.parametrize("exercise", sorted(NAMES))
+@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
 def test_a_rank_that_dies(exercise):
-    with launch(2) as two:
-        define(two, exercise, "if rank == 1:\n    os._exit(3)\ndist.barrier()")
-        verdict = check(exercise, two, timeout=SHORT)
-        print(verdict)
-        assert verdict.state == "died"
-        assert verdict.why == "The function ended the process of rank 1."
+    ANSWERS.kills(exercise)

@@ -4,38 +4,28 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from judging import Answers, ids
 
-from course_utils import check, exercises, launch, verdict
+from course_utils import check, exercises, verdict
 from course_utils.answers import Answer, Attempt, Call
 from course_utils.values import plain
 
-SHORT = 2  # seconds that a hanging answer waits
-ENV = (
-    "import os\nimport torch\nimport torch.distributed as dist\n"
-    "from course_utils import concat\n"
-    "DTYPES = [torch.float32, torch.float64, torch.int64, torch.bool]\n"
+ANSWERS = Answers(
+    names={
+        "6.1": "broadcast_any(tensor, src)",
+        "8.1": "gather_uneven(shard)",
+        "8.2": "gather_lists(tensors)",
+    },
+    correct={
+        "6.1": "6.1 correct: 15 cases on worlds of 2, 3 and 4 ranks",
+        "8.1": "8.1 correct: 12 cases on worlds of 2, 3 and 4 ranks",
+        "8.2": "8.2 correct: 9 cases on worlds of 2, 3 and 4 ranks",
+    },
+    imports=(
+        "from course_utils import concat\n"
+        "DTYPES = [torch.float32, torch.float64, torch.int64, torch.bool]\n"
+    ),
 )
-NAMES = {
-    "6.1": "broadcast_any(tensor, src)",
-    "8.1": "gather_uneven(shard)",
-    "8.2": "gather_lists(tensors)",
-}
-CORRECT = {
-    "6.1": "6.1 correct: 15 cases on worlds of 2, 3 and 4 ranks",
-    "8.1": "8.1 correct: 12 cases on worlds of 2, 3 and 4 ranks",
-    "8.2": "8.2 correct: 9 cases on worlds of 2, 3 and 4 ranks",
-}
-
-
-def define(ranks, exercise: str, body: str) -> None:
-    """Define the function of an exercise, with rank and world size at hand."""
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    source = (
-        f"def {NAMES[exercise]}:\n"
-        "    rank, world_size = dist.get_rank(), dist.get_world_size()\n"
-        f"{lines}\n"
-    )
-    ranks.view.execute(ENV + source, block=True)
 
 
 HEADER = (
@@ -354,69 +344,44 @@ HANGS = [
 ]
 
 
-def ids(table: list) -> list[str]:
-    return [f"{row[0]}-{i}" for i, row in enumerate(table)]
-
-
 @pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
 def test_right(ranks, exercise, body):
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks)
-    assert repr(verdict) == CORRECT[exercise]
-    assert verdict
+    ANSWERS.is_right(ranks, exercise, body)
 
 
-@pytest.mark.parametrize("exercise", sorted(NAMES))
+@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
 def test_stub(ranks, exercise):
-    ranks.view.execute(f"def {NAMES[exercise]}:\n    return None", block=True)
-    name = NAMES[exercise].partition("(")[0]
-    verdict = check(exercise, ranks)
-    assert repr(verdict) == f"{exercise} not started: {name} returns None"
+    ANSWERS.is_not_started(ranks, exercise)
 
 
 @pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
 def test_wrong(ranks, exercise, body, hint):
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks)
-    print(verdict)
-    assert not verdict
-    assert hint in verdict.why
+    ANSWERS.is_wrong(ranks, exercise, body, hint)
 
 
 @pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
 def test_hang(ranks, exercise, body, hint):
     """It ends by itself, and the next attempt works."""
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks, timeout=SHORT)
-    print(verdict)
-    assert verdict.state in ("stuck", "raised")
-    assert hint in verdict.why
-    define(ranks, "8.1", UNEVEN)
-    assert check("8.1", ranks)
+    ANSWERS.hangs(ranks, exercise, body, hint)
+    ANSWERS.is_right(ranks, "8.1", UNEVEN)
 
 
 def test_the_verdict_names_the_sizes(ranks):
-    define(ranks, "8.1", PADDED + "return parts")
+    ANSWERS.define(ranks, "8.1", PADDED + "return parts")
     first = "8.1 wrong on a world of 4 ranks, shards of 2, 0, 3, 1 rows, int64\n"
     assert check("8.1", ranks).text.startswith(first)
     one_row = TRIM.replace("sizes)]", "sizes)] if shard.dim() == 1 else parts")
-    define(ranks, "8.1", PADDED + one_row)
+    ANSWERS.define(ranks, "8.1", PADDED + one_row)
     verdict = check("8.1", ranks)
     assert "shards of 1, 3, 2, 0 rows of shape (2,), float32\n" in verdict.text
-    define(ranks, "8.2", "return tensors")
+    ANSWERS.define(ranks, "8.2", "return tensors")
     first = "8.2 wrong on a world of 4 ranks, lists of 2, 0, 3, 1 tensors\n"
     assert check("8.2", ranks).text.startswith(first)
 
 
-@pytest.mark.parametrize("exercise", sorted(NAMES))
+@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
 def test_a_rank_that_dies(exercise):
-    with launch(2) as two:
-        define(two, exercise, "if rank == 1:\n    os._exit(3)\ndist.barrier()")
-        verdict = check(exercise, two, timeout=SHORT)
-        print(verdict)
-        assert verdict.state == "died"
-        assert verdict.why == "The function ended the process of rank 1."
-        assert "rank 1 did not survive" in verdict.text
+    assert "rank 1 did not survive" in ANSWERS.kills(exercise).text
 
 
 VALUES = st.recursive(
@@ -438,7 +403,7 @@ CALL = Call("broadcast", {"src": 0, "group_src": None})
 
 @settings(max_examples=200, deadline=None)
 @given(
-    st.sampled_from(sorted(NAMES)),
+    st.sampled_from(sorted(ANSWERS.names)),
     st.integers(0, 5),
     st.lists(
         st.tuples(st.sampled_from(STATES), VALUES, st.sampled_from(ERRORS)),

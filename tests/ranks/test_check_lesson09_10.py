@@ -1,30 +1,17 @@
 """What `check` says of right and wrong answers in lessons 9 and 10, on real ranks."""
 
 import pytest
+from judging import SHORT, Answers
 
 from course_utils import check, launch
 
-SHORT = 2  # seconds that a hanging answer waits
-ENV = (
-    "import os\nimport torch\nimport torch.distributed as dist\n"
-    "from course_utils import concat\n"
+ANSWERS = Answers(
+    names={"9.1": "gather_within(shard, budget)", "10.1": "predict(points, size)"},
+    correct={
+        "9.1": "9.1 correct: 9 cases on worlds of 2, 3 and 4 ranks",
+        "10.1": "10.1 correct: 3 cases on worlds of 2, 3 and 4 ranks",
+    },
 )
-NAMES = {"9.1": "gather_within(shard, budget)", "10.1": "predict(points, size)"}
-CORRECT = {
-    "9.1": "9.1 correct: 9 cases on worlds of 2, 3 and 4 ranks",
-    "10.1": "10.1 correct: 3 cases on worlds of 2, 3 and 4 ranks",
-}
-
-
-def define(ranks, exercise: str, body: str) -> None:
-    """Define the function of an exercise, with rank and world size at hand."""
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    source = (
-        f"def {NAMES[exercise]}:\n"
-        "    rank, world_size = dist.get_rank(), dist.get_world_size()\n"
-        f"{lines}\n"
-    )
-    ranks.view.execute(ENV + source, block=True)
 
 
 PIECES = (
@@ -158,14 +145,14 @@ def world():
 
 @pytest.mark.parametrize(("exercise", "body"), RIGHT)
 def test_right(world, exercise, body):
-    define(world, exercise, body)
+    ANSWERS.define(world, exercise, body)
     verdict = check(exercise, world)
-    assert verdict and str(verdict) == CORRECT[exercise]
+    assert verdict and str(verdict) == ANSWERS.correct[exercise]
 
 
 @pytest.mark.parametrize(("exercise", "body", "said"), WRONG)
 def test_wrong(world, exercise, body, said):
-    define(world, exercise, body)
+    ANSWERS.define(world, exercise, body)
     verdict = check(exercise, world, timeout=SHORT)
     assert not verdict
     assert said in " ".join(str(verdict).split())

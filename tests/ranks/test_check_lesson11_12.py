@@ -1,37 +1,25 @@
 """What `check` says of right and wrong answers in lessons 11 and 12, on real ranks."""
 
 import pytest
+from judging import Answers, ids
 
 from course_utils import check, launch
 
-SHORT = 2  # seconds that a hanging answer waits
-ENV = (
-    "import os\nimport torch\nimport torch.distributed as dist\n"
-    "from course_utils.concat import all_gather_cat, all_gather_list\n"
+ANSWERS = Answers(
+    names={
+        "11.1": "shard_gradient(shard, loss)",
+        "11.2": "mean_gradient(weight, shard)",
+        "12.1": "exact_accuracy(right, count)",
+        "12.2": "confusion_of(labels, predicted, classes)",
+    },
+    correct={
+        "11.1": "11.1 correct: 6 cases on worlds of 1, 2 and 4 ranks",
+        "11.2": "11.2 correct: 6 cases on worlds of 2, 3 and 4 ranks",
+        "12.1": "12.1 correct: 20 cases on worlds of 1, 2, 3 and 4 ranks",
+        "12.2": "12.2 correct: 24 cases on worlds of 1, 2, 3 and 4 ranks",
+    },
+    imports="from course_utils.concat import all_gather_cat, all_gather_list\n",
 )
-NAMES = {
-    "11.1": "shard_gradient(shard, loss)",
-    "11.2": "mean_gradient(weight, shard)",
-    "12.1": "exact_accuracy(right, count)",
-    "12.2": "confusion_of(labels, predicted, classes)",
-}
-CORRECT = {
-    "11.1": "11.1 correct: 6 cases on worlds of 1, 2 and 4 ranks",
-    "11.2": "11.2 correct: 6 cases on worlds of 2, 3 and 4 ranks",
-    "12.1": "12.1 correct: 20 cases on worlds of 1, 2, 3 and 4 ranks",
-    "12.2": "12.2 correct: 24 cases on worlds of 1, 2, 3 and 4 ranks",
-}
-
-
-def define(ranks, exercise: str, body: str) -> None:
-    """Define the function of an exercise, with rank and world size at hand."""
-    lines = "\n".join(f"    {line}" for line in body.splitlines())
-    source = (
-        f"def {NAMES[exercise]}:\n"
-        "    rank, world_size = dist.get_rank(), dist.get_world_size()\n"
-        f"{lines}\n"
-    )
-    ranks.view.execute(ENV + source, block=True)
 
 
 LEAF = "leaf = shard.clone().requires_grad_()\n"
@@ -290,62 +278,38 @@ HANGS = [
 ]
 
 
-def ids(table: list) -> list[str]:
-    return [f"{row[0]}-{i}" for i, row in enumerate(table)]
-
-
 @pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
 def test_right(ranks, exercise, body):
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks)
-    assert repr(verdict) == CORRECT[exercise]
-    assert verdict
+    ANSWERS.is_right(ranks, exercise, body)
 
 
-@pytest.mark.parametrize("exercise", sorted(NAMES))
+@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
 def test_stub(ranks, exercise):
-    ranks.view.execute(f"def {NAMES[exercise]}:\n    return None", block=True)
-    name = NAMES[exercise].partition("(")[0]
-    verdict = check(exercise, ranks)
-    assert repr(verdict) == f"{exercise} not started: {name} returns None"
+    ANSWERS.is_not_started(ranks, exercise)
 
 
 @pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
 def test_wrong(ranks, exercise, body, hint):
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks)
-    print(verdict)
-    assert not verdict
-    assert hint in verdict.why
+    ANSWERS.is_wrong(ranks, exercise, body, hint)
 
 
 @pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
 def test_hang(ranks, exercise, body, hint):
     """It ends by itself, and the next attempt works."""
-    define(ranks, exercise, body)
-    verdict = check(exercise, ranks, timeout=SHORT)
-    print(verdict)
-    assert verdict.state in ("stuck", "raised")
-    assert hint in verdict.why
-    define(ranks, "11.2", MEAN)
-    assert check("11.2", ranks)
+    ANSWERS.hangs(ranks, exercise, body, hint)
+    ANSWERS.is_right(ranks, "11.2", MEAN)
 
 
-@pytest.mark.parametrize("exercise", sorted(NAMES))
+@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
 def test_a_rank_that_dies(exercise):
-    with launch(2) as two:
-        define(two, exercise, "if rank == 1:\n    os._exit(3)\ndist.barrier()")
-        verdict = check(exercise, two, timeout=SHORT)
-        print(verdict)
-        assert verdict.state == "died"
-        assert verdict.why == "The function ended the process of rank 1."
+    ANSWERS.kills(exercise)
 
 
 def test_the_solutions_on_five_ranks():
     """Exact for worlds of 1 to 5 and data sets round multiples of their sizes."""
     with launch(5) as five:
         for exercise, body, cases in (("12.1", ACCURACY, 25), ("12.2", CONFUSION, 30)):
-            define(five, exercise, body)
+            ANSWERS.define(five, exercise, body)
             verdict = check(exercise, five)
             assert repr(verdict) == (
                 f"{exercise} correct: {cases} cases on worlds of 1, 2, 3, 4 and 5 ranks"
