@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
+import sys
+import traceback
 from datetime import timedelta
 
 import torch
@@ -42,6 +45,7 @@ def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
 
 def destroy() -> int:
     """Leave all process groups; return how many there were, sub-groups included."""
+    forget_errors()
     if not dist.is_initialized():
         # A failed init has counted its group, whose name holds the count: ranks
         # that count differently never meet in the next one.
@@ -50,6 +54,22 @@ def destroy() -> int:
     count = len(dist.distributed_c10d._world.pg_map)
     dist.destroy_process_group()
     return count
+
+
+def forget_errors() -> None:
+    """Clear the frames of the last error, which hold the group that it came from.
+
+    A group of gloo that is held lives on, and the thread that serves its
+    connections may poll one whose peer has died, at the cost of a whole core.
+    """
+    error, seen = getattr(sys, "last_value", None), set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        traceback.clear_frames(error.__traceback__)
+        for frame, _ in traceback.walk_tb(error.__traceback__):
+            frame.f_locals  # noqa: B018 - a dictionary of its own, emptied by the look
+        error = error.__cause__ or error.__context__
+    gc.collect()
 
 
 def open_store(address: str, world_size: int) -> tuple[str, int]:

@@ -17,7 +17,7 @@ FIRST_LOOK = 0.3  # seconds; most cells end before
 PERIOD = 0.25  # seconds between looks
 ANSWER = 1.0  # seconds in which a rank has to answer a look
 SETTLE = 1.0  # seconds a rank has to wait before another one's error counts
-IDLE = 0.1  # CPU seconds a second, below which a rank that waits moves no data
+IDLE = 10_000  # bytes a second, below which a rank that waits moves no data
 TOGETHER = 5.0  # seconds that all may take to meet, on a machine that is busy
 SAME_CALL = 3  # times the patience: all in one collective may be a long transfer
 
@@ -31,7 +31,7 @@ class Watched:
     def __init__(self, ranks: Ranks, result, targets: list[int]) -> None:
         self.ranks, self.result, self.targets = ranks, result, targets
         self.states: dict[int, RankState] = {}
-        self._since: dict[int, tuple[str, float, float]] = {}  # token, clock, cpu
+        self._since: dict[int, tuple[str, float, int]] = {}  # token, clock, bytes
         self._busy: list[int] = []  # at the last look
         self._changed = 0.0  # clock when a rank still ran, or had just ended
 
@@ -116,10 +116,10 @@ class Watched:
         now = time.monotonic()
         if seen is None:
             kind = "stopped" if self.ranks.is_stopped(rank) else "runs"
-            token, cpu = kind, 0.0
+            token, moved = kind, 0
             state = RankState(kind)
         else:
-            token, cpu = seen["token"], seen["cpu"]
+            token, moved = seen["token"], seen["moved"]
             state = RankState(
                 "waits" if seen["call"] else "runs",
                 call=seen["call"],
@@ -130,14 +130,14 @@ class Watched:
                 outer=seen["outer"],
             )
         before = self._since.get(rank)
-        if before is None or before[0] != token or self._moves(before, now, cpu):
-            self._since[rank] = (token, now, cpu)
+        if before is None or before[0] != token or self._moves(before, now, moved):
+            self._since[rank] = (token, now, moved)
         return state
 
-    def _moves(self, before: tuple[str, float, float], now: float, cpu: float) -> bool:
-        """Tell whether a rank that waits still moves data, by the CPU it uses."""
-        spent = (cpu - before[2]) / max(now - before[1], PERIOD)
-        return self.ranks.backend == "gloo" and spent > IDLE
+    def _moves(self, before: tuple[str, float, int], now: float, moved: int) -> bool:
+        """Tell whether a rank that waits still sends or receives data."""
+        speed = (moved - before[2]) / max(now - before[1], PERIOD)
+        return self.ranks.backend == "gloo" and speed > IDLE
 
     def stuck(self) -> bool:
         """Tell whether all ranks that have not ended wait in vain."""

@@ -1,6 +1,7 @@
 """Repair, replacement and shrinking, and that they leave nothing behind."""
 
 import os
+from pathlib import Path
 
 import psutil
 import pytest
@@ -128,6 +129,30 @@ class TestReplacement:
         assert now == processes
         grown = [b - a for a, b in zip(before, after, strict=True)]
         assert max(grown) < 10, "less than one descriptor a fault"
+        mended(cells, world, [])
+
+    @pytest.mark.parametrize(
+        "fault",
+        [
+            STUCK,
+            "if rank == 1:\n    1 / 0\ndist.all_reduce(x)",
+            "if rank == 2:\n    dist.broadcast(x, src=0)\nelse:\n    dist.barrier()",
+            "if rank == 0:\n    dist.recv(x, src=1)",
+            "if rank == 1:\n    os._exit(7)\ndist.all_reduce(x)",
+        ],
+    )
+    def test_no_thread_of_the_old_group_is_left(self, world, cells, fault):
+        cells.report(fault)
+        if world.dead():
+            repaired(world)
+        if "_exit" in fault:
+            prepare(cells)
+        names = [
+            Path(f"/proc/{pid}/task/{thread.id}/comm").read_text()
+            for pid in world.pids.values()
+            for thread in psutil.Process(pid).threads()
+        ]
+        assert names.count("gloo_tcp_loop\n") == 3, "one for the group of each rank"
         mended(cells, world, [])
 
     def test_repeated_deaths_leave_nothing_behind(self, world, cells):
