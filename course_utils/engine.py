@@ -15,6 +15,7 @@ import socket
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from importlib import import_module
 from types import TracebackType
 
@@ -24,6 +25,7 @@ from course_utils import watch
 from course_utils.layout import Blocks, Snapshot
 
 LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
+PX = "# %%px\n"  # stands in front of the code of a %%px cell, for the magic's line
 
 
 def environment(
@@ -87,8 +89,31 @@ def prepare(leash: int) -> None:
     shell.InteractiveTB.get_exception_only = short_traceback
     shell.SyntaxTB.structured_traceback = short_syntax_error
     shell.ask_exit = refuse_to_exit
+    shell.transform_cell = as_in_editor(shell.transform_cell)
     warnings.filterwarnings("ignore", message="To exit: use")
     watch.Watch().install()
+
+
+def as_in_editor(transform: Callable[[str], str]) -> Callable[[str], str]:
+    """Return IPython's `transform_cell`, with the lines of a `%%px` cell kept.
+
+    The line of the magic is line 1, as in the reader's editor. IPython would drop
+    empty lines at the top, and take a cell magic or automagic only at the top: so
+    what stands below `%%px` is transformed alone, and moved down afterwards.
+    """
+
+    def transform_cell(raw_cell: str) -> str:
+        if not raw_cell.startswith(PX):
+            return transform(raw_cell)
+        below = raw_cell.removeprefix(PX)
+        above = 1 + below[: len(below) - len(below.lstrip())].count("\n")
+        try:
+            return "\n" * above + transform(below)
+        except SyntaxError as error:  # in tokens, as of a line that is set in wrongly
+            error.lineno = (error.lineno or 0) + above
+            raise
+
+    return transform_cell
 
 
 def stderr_to_log() -> None:

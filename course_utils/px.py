@@ -18,7 +18,7 @@ from ipyparallel.client.magics import ParallelMagics
 from IPython import get_ipython
 from IPython.display import clear_output, display
 
-from course_utils import repair
+from course_utils import engine, repair
 from course_utils.report import is_broken
 from course_utils.states import RankState, lines
 from course_utils.text import RankError, error_text, indent, merge, tag
@@ -58,15 +58,16 @@ class RankMagics(ParallelMagics):
         """Turn the argument of ``--targets``, which names ranks, into engine ids."""
         return [self.ranks.ids[rank] for rank in parse_ranks(ts, len(self.ranks))]
 
-    def by_rank(self, line: str = "", cell: str | None = None):
+    def by_rank(self, line: str = "", cell: str = ""):
         """Run the cell on every rank, or on those named by ``--targets``.
 
         Output comes in rank order; ranks that said the same share one block.
         ``--targets 0``, ``--targets 0,2`` and ``--targets 1:3`` choose ranks.
+        Reports count lines as an editor does: the line of ``%%px`` is line 1.
         """
         self._live = not quiet()
         try:
-            return self.cell_px(line, cell)
+            return self.cell_px(line, engine.PX + cell)
         finally:
             self._live = False
 

@@ -92,7 +92,8 @@ def rank_code(cell: Cell, ranks_of: Callable[[str], list[int]]) -> str:
     if not tree.body:
         raise NotForScripts("it holds no statement")
     if cell.fails:
-        kept, rest = before_failure(code, tree, cell.report)
+        above = 1 + len(body) - len(body.lstrip("\n"))
+        kept, rest = before_failure(code, tree, cell.report, above)
         code = unguarded(kept)
         left = comment(f"Left out, since it fails on purpose:\n{rest}")
         code = f"{code}\n{left}"
@@ -107,15 +108,19 @@ def rank_code(cell: Cell, ranks_of: Callable[[str], list[int]]) -> str:
     return f"if RANK in {chosen}:\n{indented(code)}"
 
 
-def before_failure(code: str, tree: ast.Module, report: str) -> tuple[str, str]:
+def before_failure(
+    code: str, tree: ast.Module, report: str, above: int
+) -> tuple[str, str]:
     """Cut a cell that fails on purpose into what precedes the failure, and the rest.
 
+    above: lines of the cell above the code, which the report counts.
     Raises NotForScripts if nothing does, or if the failure has no known line.
     """
     lines = [int(line) for line in LINE.findall(report) + TABLE.findall(report)]
     if not lines or "died" in report:
         raise NotForScripts("it fails on purpose")
-    start = max((n.lineno for n in tree.body if n.lineno <= min(lines)), default=1)
+    line = min(lines) - above
+    start = max((n.lineno for n in tree.body if n.lineno <= line), default=1)
     rows = code.split("\n")
     kept = "\n".join(rows[: start - 1]).rstrip()
     if not kept:

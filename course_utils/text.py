@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 NOISE = [
-    (re.compile(r" \(\d+\.py, line \d+\)$"), ""),  # file name of a cell
+    (re.compile(r" \((\d+\.py|<\w+>), line \d+\)$"), ""),  # file name of a cell
     (re.compile(r"\x1b\[[0-9;]*m"), ""),  # colours
     (re.compile(r"Exception raised from .*", re.DOTALL), ""),  # C++ frames
     (re.compile(r"\[/[^\]]*/([\w.]+\.cc):\d+\]\s*"), ""),  # C++ source lines

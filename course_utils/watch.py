@@ -67,8 +67,8 @@ class Watch:
         call: the call that waits for other ranks, as in "broadcast"; "" if none.
         peers: its arguments that name a rank; group: ranks of its sub-group, None
             for all; group_name: of its group.
-        line, text: the line of the cell, from 1, and its source; 0 and "" if
-            none runs; outer: the line from which that was called.
+        line, text: the line of the cell, that of `%%px` being 1, and its source; 0
+            and "" if none runs; outer: the line from which that was called.
         token: equal in two looks that saw the same call, still going on.
         moved: bytes that went over the process group's connections, both ways.
         begun: operations begun in this cell, by name of the group.

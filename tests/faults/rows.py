@@ -143,7 +143,7 @@ def missing(name: str, gone: int, size: int) -> Row:
     states = {
         waiting.ranks[
             0
-        ]: f"[{waiting}] {waiting.wait} in {shown} at line 2 {{patience}}",
+        ]: f"[{waiting}] {waiting.wait} in {shown} at line 3 {{patience}}",
         gone: f"[rank {gone}] finished without calling it",
     }
     return Row(
@@ -152,7 +152,7 @@ def missing(name: str, gone: int, size: int) -> Row:
         stuck(
             f"{waiting} {waiting.wait} for rank {gone}",
             *[states[r] for r in sorted(states)],
-            cause=under(2, f"`if rank != {gone}:`", f"rank {gone}", name),
+            cause=under(3, f"`if rank != {gone}:`", f"rank {gone}", name),
         ),
         guard=(True,),
         sizes=(size,),
@@ -168,7 +168,7 @@ def missing_unguarded(name: str, gone: int, waiting: list[int]) -> Row:
     call, shown = CALLS[name]
     who = Who(waiting)
     states = {
-        waiting[0]: f"[{who}] {who.wait} in {shown} at line 2 {{patience}}",
+        waiting[0]: f"[{who}] {who.wait} in {shown} at line 3 {{patience}}",
         gone: f"[rank {gone}] finished without calling it",
     }
     states.update({r: f"[rank {r}] finished" for r in {0, 1, 2} - {gone, *waiting}})
@@ -178,7 +178,7 @@ def missing_unguarded(name: str, gone: int, waiting: list[int]) -> Row:
         stuck(
             f"{who} {who.wait} for rank {gone}",
             *[states[r] for r in sorted(states)],
-            cause=under(2, f"`if rank != {gone}:`", f"rank {gone}", name),
+            cause=under(3, f"`if rank != {gone}:`", f"rank {gone}", name),
         ),
         guard=(False,),
         times=1,
@@ -243,9 +243,9 @@ MISMATCHES = [
         DISAGREE
         % ("operation", "a collective")
         + "rank  operation   reduction  shape  dtype  line\n"
-        "  0     all_reduce  SUM        (2,)   int64  2\n"
-        "  1     barrier                              5\n"
-        "  2     barrier                              5",
+        "  0     all_reduce  SUM        (2,)   int64  3\n"
+        "  1     barrier                              6\n"
+        "  2     barrier                              6",
         guard=(True,),
     ),
     Row(
@@ -253,10 +253,10 @@ MISMATCHES = [
         SWAPPED,
         stuck(
             "{all} wait for one another",
-            "[rank 0] waits in all_reduce at line 2 {patience}",
-            "[{rest}] {rest.wait} in barrier at line 5 {patience}",
+            "[rank 0] waits in all_reduce at line 3 {patience}",
+            "[{rest}] {rest.wait} in barrier at line 6 {patience}",
             cause="the ranks call collectives in a different order: rank 0 is in "
-            "all_reduce at line 2, rank 1 is in barrier at line 5",
+            "all_reduce at line 3, rank 1 is in barrier at line 6",
         ),
         guard=(False,),
         sizes=(2, 3, 4),
@@ -271,9 +271,9 @@ MISMATCHES = [
         "shapes",
         UNLIKE,
         DISAGREE % ("shape", "all_gather") + "rank  operation   shape   dtype    line\n"
-        "  0     all_gather  (2, 3)  float32  3\n"
-        "  1     all_gather  (3, 2)  float32  3\n"
-        "  2     all_gather  (3, 2)  float32  3",
+        "  0     all_gather  (2, 3)  float32  4\n"
+        "  1     all_gather  (3, 2)  float32  4\n"
+        "  2     all_gather  (3, 2)  float32  4",
         guard=(True,),
     ),
     Row(
@@ -289,9 +289,9 @@ MISMATCHES = [
         DISAGREE
         % ("shape", "broadcast")
         + "rank  operation  root  shape  dtype    line\n"
-        "  0     broadcast  0     (8,)   float32  2\n"
-        "  1     broadcast  0     (2,)   float32  2\n"
-        "  2     broadcast  0     (2,)   float32  2",
+        "  0     broadcast  0     (8,)   float32  3\n"
+        "  1     broadcast  0     (2,)   float32  3\n"
+        "  2     broadcast  0     (2,)   float32  3",
         guard=(True,),
     ),
     Row(
@@ -305,7 +305,7 @@ MISMATCHES = [
             "doesn't match expected size. Is there a distributed collective mismatch "
             "in your code?",
             "Fatal Python error: Aborted",
-            "at line 2 of the cell",
+            "at line 3 of the cell",
         ),
         lost=1,
         dies=True,
@@ -318,9 +318,9 @@ MISMATCHES = [
         DISAGREE
         % ("dtype", "broadcast")
         + "rank  operation  root  shape  dtype    line\n"
-        "  0     broadcast  0     (2,)   float32  2\n"
-        "  1     broadcast  0     (2,)   int32    2\n"
-        "  2     broadcast  0     (2,)   int32    2",
+        "  0     broadcast  0     (2,)   float32  3\n"
+        "  1     broadcast  0     (2,)   int32    3\n"
+        "  2     broadcast  0     (2,)   int32    3",
         guard=(True,),
     ),
     Row(
@@ -333,9 +333,9 @@ MISMATCHES = [
         "roots",
         "dist.broadcast(x, src=rank)",
         DISAGREE % ("root", "broadcast") + "rank  operation  root  shape  dtype  line\n"
-        "  0     broadcast  0     (2,)   int64  1\n"
-        "  1     broadcast  1     (2,)   int64  1\n"
-        "  2     broadcast  2     (2,)   int64  1",
+        "  0     broadcast  0     (2,)   int64  2\n"
+        "  1     broadcast  1     (2,)   int64  2\n"
+        "  2     broadcast  2     (2,)   int64  2",
         guard=(True,),
     ),
     Row(
@@ -343,9 +343,9 @@ MISMATCHES = [
         "dist.broadcast(x, src=rank)",
         stuck(
             "{all} wait for one another",
-            "[rank 0] waits in broadcast(src=0) at line 1 {patience}",
-            "[rank 1] waits in broadcast(src=1) at line 1 {patience}",
-            "[rank 2] waits in broadcast(src=2) at line 1 {patience}",
+            "[rank 0] waits in broadcast(src=0) at line 2 {patience}",
+            "[rank 1] waits in broadcast(src=1) at line 2 {patience}",
+            "[rank 2] waits in broadcast(src=2) at line 2 {patience}",
             cause="the ranks disagree on the root: rank 0 names 0, rank 1 names 1, "
             "rank 2 names 2",
         ),
@@ -360,10 +360,10 @@ GROUPS = [
         PAIR + "if rank == 0:\n    dist.all_reduce(x, group=pair)",
         stuck(
             "rank 0 waits for rank 1",
-            "[rank 0] waits in all_reduce(group of ranks 0–1) at line 3 {patience}",
+            "[rank 0] waits in all_reduce(group of ranks 0–1) at line 4 {patience}",
             "[rank 1] finished without calling it",
             "[rank 2] finished",
-            cause=under(3, "`if rank == 0:`", "rank 1", "all_reduce"),
+            cause=under(4, "`if rank == 0:`", "rank 1", "all_reduce"),
             done=SUBGROUPS,
         ),
     ),
@@ -372,8 +372,8 @@ GROUPS = [
         PAIR + "dist.all_reduce(x, group=pair if rank == 0 else None)",
         stuck(
             "{all} wait for one another",
-            "[rank 0] waits in all_reduce(group of ranks 0–1) at line 2 {patience}",
-            "[{rest}] {rest.wait} in all_reduce at line 2 {patience}",
+            "[rank 0] waits in all_reduce(group of ranks 0–1) at line 3 {patience}",
+            "[{rest}] {rest.wait} in all_reduce at line 3 {patience}",
             cause="the ranks call the collective on different groups",
             done=SUBGROUPS,
         ),
@@ -385,9 +385,9 @@ GROUPS = [
         "if rank == 0:\n    dist.new_group([0, 1])",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in new_group at line 2 {patience}",
+            "[rank 0] waits in new_group at line 3 {patience}",
             "[{rest}] finished",
-            cause="line 2 stands under `if rank == 0:`, so {rest} never came to "
+            cause="line 3 stands under `if rank == 0:`, so {rest} never came to "
             "new_group; every rank has to call it",
             done=replaced(0),
         ),
@@ -399,7 +399,7 @@ GROUPS = [
         "pair = dist.new_group([1, 2])\ntry:\n    if rank > 0:\n"
         "        dist.broadcast(x, src=0, group=pair)\n"
         "finally:\n    dist.destroy_process_group(pair)",
-        "[ranks 1–2] ValueError at line 4: dist.broadcast(x, src=0, group=pair)\n"
+        "[ranks 1–2] ValueError at line 5: dist.broadcast(x, src=0, group=pair)\n"
         "  Global rank 0 is not part of group "
         "<torch.distributed.distributed_c10d.ProcessGroup>",
     ),
@@ -412,9 +412,9 @@ LOOPS = [
         "for step in range(2 + (rank == 0)):\n    dist.all_reduce(x)",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in all_reduce at line 2 {patience}",
+            "[rank 0] waits in all_reduce at line 3 {patience}",
             "[{rest}] finished without calling it",
-            cause=FEWER.format(1, "rank 0", "{rest}"),
+            cause=FEWER.format(2, "rank 0", "{rest}"),
         ),
         sizes=(2, 3, 4),
     ),
@@ -423,9 +423,9 @@ LOOPS = [
         "steps = 0\nwhile steps < 3 - (rank == 1):\n    dist.barrier()\n    steps += 1",
         stuck(
             "{others} wait for rank 1",
-            "[{others}] wait in barrier at line 3 {patience}",
+            "[{others}] wait in barrier at line 4 {patience}",
             "[rank 1] finished without calling it",
-            cause=FEWER.format(2, "{others}", "rank 1"),
+            cause=FEWER.format(3, "{others}", "rank 1"),
         ),
     ),
     Row(
@@ -462,9 +462,9 @@ ERRORS = [
         "an error on one rank",
         "if rank == 1:\n    raise ValueError('no data here')\n"
         "dist.all_gather(room(), x)",
-        "[rank 1] ValueError at line 2: raise ValueError('no data here')\n"
+        "[rank 1] ValueError at line 3: raise ValueError('no data here')\n"
         "  no data here\n"
-        "  [{others}] {others.wait} in all_gather at line 3\n" + REPAIRED,
+        "  [{others}] {others.wait} in all_gather at line 4\n" + REPAIRED,
         sizes=(2, 3, 4),
     ),
     Row(
@@ -473,7 +473,7 @@ ERRORS = [
         "except ValueError:\n    pass",
         stuck(
             "{others} wait for rank 1",
-            "[{others}] wait in barrier at line 4 {patience}",
+            "[{others}] wait in barrier at line 5 {patience}",
             "[rank 1] finished without calling it",
             cause="rank 1 left the cell before barrier",
         ),
@@ -481,19 +481,19 @@ ERRORS = [
     Row(
         "an error in a function of another cell",
         "halve(2 - rank)\ndist.barrier()",
-        "[rank 2] ZeroDivisionError at line 1: halve(2 - rank)\n"
-        "  in halve, line 2: return 1 / n\n"
+        "[rank 2] ZeroDivisionError at line 2: halve(2 - rank)\n"
+        "  in halve, line 3: return 1 / n\n"
         "  division by zero\n"
-        "  [ranks 0–1] wait in barrier at line 2\n" + REPAIRED,
+        "  [ranks 0–1] wait in barrier at line 3\n" + REPAIRED,
     ),
     Row(
         "a call in a function under if",
         FUNCTION,
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in barrier at line 2 {patience}",
+            "[rank 0] waits in barrier at line 3 {patience}",
             "[{rest}] finished without calling it",
-            cause=under(4, "`if rank == 0:`", "{rest}", "barrier"),
+            cause=under(5, "`if rank == 0:`", "{rest}", "barrier"),
         ),
     ),
     Row(
@@ -501,9 +501,9 @@ ERRORS = [
         "if rank == 0:\n    meet_elsewhere()",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in barrier at line 2 {patience}",
+            "[rank 0] waits in barrier at line 3 {patience}",
             "[{rest}] finished without calling it",
-            cause=under(2, "`if rank == 0:`", "{rest}", "barrier"),
+            cause=under(3, "`if rank == 0:`", "{rest}", "barrier"),
         ),
     ),
     Row(
@@ -512,8 +512,8 @@ ERRORS = [
         stuck(
             "{rest} {rest.wait} for rank 0",
             "[rank 0] finished without calling it",
-            "[{rest}] {rest.wait} in barrier at line 4 {patience}",
-            cause=under(4, "the else of `if rank == 0:`", "rank 0", "barrier"),
+            "[{rest}] {rest.wait} in barrier at line 5 {patience}",
+            cause=under(5, "the else of `if rank == 0:`", "rank 0", "barrier"),
         ),
         sizes=(2, 3, 4),
         times=1,
@@ -521,8 +521,8 @@ ERRORS = [
     Row(
         "SystemExit",
         "if rank == 1:\n    sys.exit('enough')\ndist.barrier()",
-        "[rank 1] SystemExit at line 2: sys.exit('enough')\n  enough\n"
-        "  [{others}] wait in barrier at line 3\n" + REPAIRED,
+        "[rank 1] SystemExit at line 3: sys.exit('enough')\n  enough\n"
+        "  [{others}] wait in barrier at line 4\n" + REPAIRED,
         guard=(True,),
         times=1,
     ),
@@ -538,8 +538,8 @@ ERRORS = [
         "    finally:\n"
         "        resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
         "dist.barrier()",
-        "[rank 1] MemoryError at line 7: y = bytearray(2 ** 33)\n"
-        "  [{others}] wait in barrier at line 10\n" + REPAIRED,
+        "[rank 1] MemoryError at line 8: y = bytearray(2 ** 33)\n"
+        "  [{others}] wait in barrier at line 11\n" + REPAIRED,
     ),
 ]
 
@@ -574,7 +574,7 @@ DEATHS = [
             1,
             "signal 6, SIGABRT",
             "Fatal Python error: Aborted",
-            LINE := "at line 2 of the cell",
+            LINE := "at line 3 of the cell",
         ),
         lost=1,
         dies=True,
@@ -592,7 +592,7 @@ DEATHS = [
         "if rank == 1:\n    os.kill(os.getpid(), signal.SIGSTOP)\ndist.barrier()",
         stuck(
             "{others} {others.wait} for rank 1",
-            "[{others}] {others.wait} in barrier at line 3 {patience}",
+            "[{others}] {others.wait} in barrier at line 4 {patience}",
             "[rank 1] is stopped and cannot answer",
             cause="rank 1 was stopped from outside, as by SIGSTOP",
             done=replaced(1),
@@ -621,7 +621,7 @@ MESSAGES = [
         "if rank == 0:\n    dist.recv(x, src=1)",
         stuck(
             "rank 0 waits for rank 1",
-            "[rank 0] waits in recv(src=1) at line 2 {patience}",
+            "[rank 0] waits in recv(src=1) at line 3 {patience}",
             "[{rest}] finished",
             cause="rank 0 expects that rank 1 sends, which it never does",
         ),
@@ -632,7 +632,7 @@ MESSAGES = [
         "if rank == 0:\n    dist.recv(x)",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in recv at line 2 {patience}",
+            "[rank 0] waits in recv at line 3 {patience}",
             "[{rest}] finished",
             cause="rank 0 receives from any rank, and none sends",
             done=replaced(0),
@@ -647,9 +647,9 @@ MESSAGES = [
         "dist.send(x, dst=(rank + 1) % world_size)",
         stuck(
             "{all} wait for one another",
-            "[rank 0] waits in recv(src=2) at line 1 {patience}",
-            "[rank 1] waits in recv(src=0) at line 1 {patience}",
-            "[rank 2] waits in recv(src=1) at line 1 {patience}",
+            "[rank 0] waits in recv(src=2) at line 2 {patience}",
+            "[rank 1] waits in recv(src=0) at line 2 {patience}",
+            "[rank 2] waits in recv(src=1) at line 2 {patience}",
             cause="every rank receives first, so nobody comes to its send",
         ),
     ),
@@ -660,9 +660,9 @@ MESSAGES = [
         "dist.recv(big, src=(rank - 1) % world_size)",
         stuck(
             "{all} wait for one another",
-            "[rank 0] waits in send(dst=1) at line 2 {patience}",
-            "[rank 1] waits in send(dst=2) at line 2 {patience}",
-            "[rank 2] waits in send(dst=0) at line 2 {patience}",
+            "[rank 0] waits in send(dst=1) at line 3 {patience}",
+            "[rank 1] waits in send(dst=2) at line 3 {patience}",
+            "[rank 2] waits in send(dst=0) at line 3 {patience}",
             cause="every rank sends first, so nobody comes to its recv",
         ),
     ),
@@ -671,7 +671,7 @@ MESSAGES = [
         "if rank == 0:\n    dist.send(torch.zeros(2 ** 22), dst=1)",
         stuck(
             "rank 0 waits for rank 1",
-            "[rank 0] waits in send(dst=1) at line 2 {patience}",
+            "[rank 0] waits in send(dst=1) at line 3 {patience}",
             "[{rest}] finished",
             cause="rank 0 expects that rank 1 receives, which it never does",
         ),
@@ -681,10 +681,10 @@ MESSAGES = [
         "if rank == 0:\n    dist.recv(x, src=1)\nelse:\n    dist.all_gather(room(), x)",
         stuck(
             "{all} wait for one another",
-            "[rank 0] waits in recv(src=1) at line 2 {patience}",
-            "[{rest}] {rest.wait} in all_gather at line 4 {patience}",
+            "[rank 0] waits in recv(src=1) at line 3 {patience}",
+            "[{rest}] {rest.wait} in all_gather at line 5 {patience}",
             cause="rank 0 expects that rank 1 sends, but rank 1 waits in all_gather "
-            "at line 4",
+            "at line 5",
         ),
         sizes=(2, 3),
         times=1,
@@ -718,7 +718,7 @@ WORK = [
         "if rank == 0:\n"
         "    work = dist.all_gather(room(), x, async_op=True)\n"
         "    work.wait()",
-        3,
+        4,
         "work.wait",
         guard=(False,),
     ),
@@ -727,16 +727,16 @@ WORK = [
         "if rank == 0:\n    dist.all_gather(room(), x, async_op=True).wait()",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in all_gather at line 2 {patience}",
+            "[rank 0] waits in all_gather at line 3 {patience}",
             "[{rest}] finished without calling it",
-            cause=under(2, "`if rank == 0:`", "{rest}", "all_gather"),
+            cause=under(3, "`if rank == 0:`", "{rest}", "all_gather"),
         ),
         guard=(True,),
     ),
     waits_for_work(
         "irecv",
         "if rank == 0:\n    work = dist.irecv(x, src=1)\n    work.wait()",
-        3,
+        4,
         "work.wait",
     ),
     waits_for_work(
@@ -744,7 +744,7 @@ WORK = [
         "if rank == 0:\n"
         "    work = dist.isend(torch.zeros(2 ** 22), dst=1)\n"
         "    work.wait()",
-        3,
+        4,
         "work.wait",
         guard=(True,),
         times=1,
@@ -755,7 +755,7 @@ WORK = [
         "    works = [dist.irecv(x, src=1), dist.irecv(x.clone(), src=1)]\n"
         "    for work in works:\n"
         "        work.wait()",
-        4,
+        5,
         "work.wait",
         guard=(True,),
         times=1,
@@ -765,7 +765,7 @@ WORK = [
         "if rank == 0:\n"
         "    works = [dist.irecv(x, src=1), dist.irecv(x.clone(), src=1)]\n"
         "    [work.wait() for work in works]",
-        3,
+        4,
         "work.wait",
         guard=(True,),
         times=1,
@@ -775,7 +775,7 @@ WORK = [
         "if rank == 0:\n"
         "    works = dist.batch_isend_irecv([dist.P2POp(dist.irecv, x, 1)])\n"
         "    works[0].wait()",
-        3,
+        4,
         "works[0].wait",
         guard=(True,),
         times=1,
@@ -788,9 +788,9 @@ WORK = [
         "    thread.join()",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in barrier at line 4 {patience}",
+            "[rank 0] waits in barrier at line 5 {patience}",
             "[{rest}] finished without calling it",
-            cause=under(4, "`if rank == 0:`", "{rest}", "barrier"),
+            cause=under(5, "`if rank == 0:`", "{rest}", "barrier"),
         ),
     ),
     Row(
@@ -798,9 +798,9 @@ WORK = [
         "if rank != 1:\n    dist.monitored_barrier()",
         stuck(
             "{others} wait for rank 1",
-            "[{others}] wait in monitored_barrier at line 2 {patience}",
+            "[{others}] wait in monitored_barrier at line 3 {patience}",
             "[rank 1] finished without calling it",
-            cause=under(2, "`if rank != 1:`", "rank 1", "monitored_barrier"),
+            cause=under(3, "`if rank != 1:`", "rank 1", "monitored_barrier"),
         ),
     ),
     Row(
@@ -808,7 +808,7 @@ WORK = [
         "dist.broadcast(x, src=0)",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in broadcast(src=0) at line 1 {patience}",
+            "[rank 0] waits in broadcast(src=0) at line 2 {patience}",
             "[{rest}] did not run this cell",
             cause="the cell ran on rank 0 only (--targets), and a collective needs "
             "every rank of its group",
@@ -822,9 +822,9 @@ WORK = [
         "print('begun')\nif rank == 0:\n    dist.barrier()",
         stuck(
             "rank 0 waits for {rest}",
-            "[rank 0] waits in barrier at line 3 {patience}",
+            "[rank 0] waits in barrier at line 4 {patience}",
             "[{rest}] finished without calling it",
-            cause=under(3, "`if rank == 0:`", "{rest}", "barrier"),
+            cause=under(4, "`if rank == 0:`", "{rest}", "barrier"),
         ),
         said="[ranks 0–2] begun",
         guard=(True,),

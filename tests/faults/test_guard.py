@@ -210,7 +210,7 @@ class TestGuarded:
 
     def test_arguments_that_do_not_fit_are_torch_s_business(self, world, cells):
         text = failure(cells, "dist.all_gather(x)")
-        assert text.startswith("[ranks 0–2] TypeError at line 1")
+        assert text.startswith("[ranks 0–2] TypeError at line 2")
         text = failure(cells, "dist.all_reduce([1, 2])")
         assert text.startswith("[ranks 0–2] ")
         mended(cells, world, [])
@@ -225,7 +225,7 @@ class TestGuarded:
 
     def test_table_names_the_line_in_the_cell(self, world, cells):
         text = failure(cells, SWAPPED)
-        assert [row.split()[-1] for row in text.splitlines()[1:]] == ["line", *"255"]
+        assert [row.split()[-1] for row in text.splitlines()[1:]] == ["line", *"366"]
 
 
 @pytest.mark.parametrize("world", [BARE], indirect=True, scope="module")

@@ -27,28 +27,28 @@ def patient(cells: Cells):
 WAITS = [  # a cell, and what the report says of each rank
     (
         "if rank == 1:\n    while True: pass\ndist.barrier()",
-        ["[ranks 0, 2] wait in barrier at line 3", "[rank 1] computes at line 2"],
+        ["[ranks 0, 2] wait in barrier at line 4", "[rank 1] computes at line 3"],
     ),
     (
         "if rank == 0:\n    dist.broadcast(x, src=0)",
-        ["[rank 0] waits in broadcast(src=0) at line 2", "[ranks 1–2] finished without calling it"],
+        ["[rank 0] waits in broadcast(src=0) at line 3", "[ranks 1–2] finished without calling it"],
     ),
     (
         "if rank == 2:\n    dist.recv(x, src=0)",
-        ["[ranks 0–1] finished", "[rank 2] waits in recv(src=0) at line 2"],
+        ["[ranks 0–1] finished", "[rank 2] waits in recv(src=0) at line 3"],
     ),
     (
         "if rank == 0:\n    work = dist.irecv(x, src=1)\n    work.wait()",
-        ["[rank 0] waits in work.wait at line 3", "[ranks 1–2] finished"],
+        ["[rank 0] waits in work.wait at line 4", "[ranks 1–2] finished"],
     ),
     (
         "dist.monitored_barrier() if rank else None",
-        ["[rank 0] finished without calling it", "[ranks 1–2] wait in monitored_barrier at line 1"],
+        ["[rank 0] finished without calling it", "[ranks 1–2] wait in monitored_barrier at line 2"],
     ),
-    ("time.sleep(50)", ["[ranks 0–2] compute at line 1"]),
+    ("time.sleep(50)", ["[ranks 0–2] compute at line 2"]),
     (
         "pair = dist.new_group([0, 1])\nif rank == 1:\n    dist.barrier(group=pair)",
-        ["[ranks 0, 2] finished", "[rank 1] waits in barrier(group of ranks 0–1) at line 3"],
+        ["[ranks 0, 2] finished", "[rank 1] waits in barrier(group of ranks 0–1) at line 4"],
     ),
 ]  # fmt: skip
 
@@ -132,9 +132,9 @@ def test_kernel_broadcast_on_one_rank(book):
         == " ".join(  # long lines are folded
             [
                 "stuck: rank 0 waits for ranks 1–2",
-                "[rank 0] waits in broadcast(src=0) at line 2 for 1 s",
+                "[rank 0] waits in broadcast(src=0) at line 3 for 1 s",
                 "[ranks 1–2] finished without calling it",
-                "likely cause: line 2 stands under `if rank == 0:`, so ranks 1–2 never "
+                "likely cause: line 3 stands under `if rank == 0:`, so ranks 1–2 never "
                 "came to broadcast; every rank of the group has to call it",
                 REPAIRED,
             ]
@@ -145,7 +145,7 @@ def test_kernel_broadcast_on_one_rank(book):
 
 def test_kernel_error_on_one_rank(book):
     text = book.failure("%%px\nif rank == 1:\n    raise KeyError('k')\ndist.barrier()")
-    assert text.splitlines()[0] == "[rank 1] KeyError at line 2: raise KeyError('k')"
+    assert text.splitlines()[0] == "[rank 1] KeyError at line 3: raise KeyError('k')"
     works(book)
 
 

@@ -36,7 +36,7 @@ def test_a_rank_that_waits_while_its_thread_computes_is_stuck(cells, world):
     report = cells.report(BURN)
     assert report.splitlines() == [
         "stuck: rank 0 waits for rank 1",
-        f"  [rank 0] waits in recv(src=1) at line 7 for {PATIENCE:g} s",
+        f"  [rank 0] waits in recv(src=1) at line 8 for {PATIENCE:g} s",
         "  [ranks 1–2] finished",
         "  likely cause: rank 0 expects that rank 1 sends, which it never does",
         REPAIRED,

@@ -94,12 +94,12 @@ class TestReplacement:
         assert cells.good("hasattr(dist.all_gather, 'unguarded')") == "[ranks 0–2] True"
         text = cells.report("def f():\n    return 1 / 0\nf()")
         assert text == (
-            "[ranks 0–2] ZeroDivisionError at line 3: f()\n"
-            "  in f, line 2: return 1 / 0\n  division by zero"
+            "[ranks 0–2] ZeroDivisionError at line 4: f()\n"
+            "  in f, line 3: return 1 / 0\n  division by zero"
         )
         text = cells.report(STUCK)  # the new process is watched, too
         assert text.splitlines()[1] == (
-            f"  [rank 0] waits in barrier at line 2 for {PATIENCE:g} s"
+            f"  [rank 0] waits in barrier at line 3 for {PATIENCE:g} s"
         )
         assert text.endswith(REPAIRED)
         mended(cells, world, [])
@@ -210,7 +210,7 @@ def test_shrink(cells, dead):
             report = cells.report(
                 f"if rank == {left - 1}:\n    os.abort()\ndist.barrier()"
             )
-            assert "Fatal Python error: Aborted\n    at line 2 of the cell" in report
+            assert "Fatal Python error: Aborted\n    at line 3 of the cell" in report
             assert repaired(world).startswith(f"rank {left - 1} is a new process")
             prepare(cells)
             mended(cells, world, [])
@@ -231,7 +231,7 @@ def test_world_without_a_process_group(cells, tmp_path):
             text = cells.report(alone.format(arguments))
             assert text.splitlines()[:3] == [
                 "stuck: ranks 0–1 wait for rank 2",
-                "  [ranks 0–1] wait in init_process_group at line 2 "
+                "  [ranks 0–1] wait in init_process_group at line 3 "
                 f"for {PATIENCE:g} s",
                 "  [rank 2] finished",
             ]

@@ -99,7 +99,7 @@ def test_display_in_a_loop_keeps_its_order(book):
 def test_error_names_rank_line_and_message(book):
     shown = book.failure("%%px\nx = 1\nif rank == 1: raise ValueError('the message')")
     assert shown == (
-        "[rank 1] ValueError at line 2: if rank == 1: raise ValueError('the message')\n"
+        "[rank 1] ValueError at line 3: if rank == 1: raise ValueError('the message')\n"
         "  the message"
     )
 
@@ -107,7 +107,7 @@ def test_error_names_rank_line_and_message(book):
 def test_error_keeps_what_was_printed_before_it(book):
     outputs = book.run("%%px\nprint('before')\nassert rank < 2")
     assert text(outputs[:1]) == "[ranks 0–3] before\n"
-    assert outputs[1].evalue == "[ranks 2–3] AssertionError at line 2: assert rank < 2"
+    assert outputs[1].evalue == "[ranks 2–3] AssertionError at line 3: assert rank < 2"
 
 
 def test_errors_of_several_kinds_are_merged_by_kind(book):
@@ -115,9 +115,9 @@ def test_errors_of_several_kinds_are_merged_by_kind(book):
     outputs = book.run(cell)
     assert text(outputs[:1]) == "[rank 0] fine\n"
     assert "\n".join(outputs[1].traceback) == (
-        "[ranks 1, 3] ZeroDivisionError at line 1: if rank % 2: 1 / 0\n"
+        "[ranks 1, 3] ZeroDivisionError at line 2: if rank % 2: 1 / 0\n"
         "  division by zero\n"
-        "[rank 2] IndexError at line 2: if rank == 2: [][rank]\n"
+        "[rank 2] IndexError at line 3: if rank == 2: [][rank]\n"
         "  list index out of range"
     )
 
@@ -125,37 +125,90 @@ def test_errors_of_several_kinds_are_merged_by_kind(book):
 def test_error_in_a_function_of_an_earlier_cell_shows_both_lines(book):
     book.good("%%px\ndef f(x):\n    y = x // 2\n    raise KeyError(y)")
     assert book.failure("%%px\nz = 1\nf(rank)") == (
-        "[ranks 0–1] KeyError at line 2: f(rank)\n"
-        "  in f, line 3: raise KeyError(y)\n"
+        "[ranks 0–1] KeyError at line 3: f(rank)\n"
+        "  in f, line 4: raise KeyError(y)\n"
         "  0\n"
-        "[ranks 2–3] KeyError at line 2: f(rank)\n"
-        "  in f, line 3: raise KeyError(y)\n"
+        "[ranks 2–3] KeyError at line 3: f(rank)\n"
+        "  in f, line 4: raise KeyError(y)\n"
         "  1"
     )
 
 
 def test_error_inside_a_library_shows_the_line_of_the_cell(book):
     shown = book.failure("%%px\nimport json\njson.loads('[1,')")
-    assert shown.startswith("[ranks 0–3] JSONDecodeError at line 2: json.loads('[1,')")
+    assert shown.startswith("[ranks 0–3] JSONDecodeError at line 3: json.loads('[1,')")
     assert "site-packages" not in shown and "json/" not in shown
 
 
 def test_syntax_error(book):
     shown = book.failure("%%px\nx = 1\ny = = 2")
-    assert shown == "[ranks 0–3] SyntaxError at line 2: y = = 2\n  invalid syntax"
+    assert shown == "[ranks 0–3] SyntaxError at line 3: y = = 2\n  invalid syntax"
+
+
+LAST_LINES = [  # a cell that fails on its last line, and what is said of that
+    ("%%px\nx = 1\n\n1 / 0", "ZeroDivisionError at line 4: 1 / 0"),
+    ("%%px\n\n  \n1 / 0", "ZeroDivisionError at line 4: 1 / 0"),
+    ("%%px --targets 0:4\n  x = 1\n  1 / 0", "ZeroDivisionError at line 3: 1 / 0"),
+    ("%%px\n>>> x = 1\n>>> 1 / 0", "ZeroDivisionError at line 3: 1 / 0"),
+    ("%%px\nif 1:\n    y = = 2", "SyntaxError at line 3: y = = 2"),
+    ("%%px\n\nif 1:\n    x\n  y", "IndentationError at line 5: y"),
+    ("%%px\nx = 1\n  y = 2", "IndentationError at line 3: y = 2"),
+    ("%%px\n'doc'\nfrom __future__ import no", "SyntaxError at line 3"),
+    ("%%px\nexit", "RuntimeError at line 2: exit()"),  # IPython adds the brackets
+    # A magic below is one call, which stands where the first line of the magic does.
+    ("%%px\n\n%%time\nx = 1 / 0", "ZeroDivisionError at line 3: get_ipython()"),
+]
+
+
+@pytest.mark.parametrize(("cell", "said"), LAST_LINES)
+def test_lines_count_as_in_the_editor_from_that_of_the_magic(book, cell, said):
+    report = book.failure(cell)
+    assert report.startswith(f"[ranks 0–3] {said}")
+    assert "(<" not in report and ".py" not in report
+
+
+def test_a_stuck_cell_names_lines_as_in_the_editor(book):
+    book.good("patience, ranks.patience = ranks.patience, 0.5")
+    report = book.failure("%%px\n\nif rank == 0:\n\n    dist.barrier()")
+    book.good("ranks.patience = patience")
+    assert "[rank 0] waits in barrier at line 5 for" in report
+    assert "likely cause: line 5 stands under `if rank == 0:`" in report
+
+
+def test_the_guard_names_lines_as_in_the_editor(book):
+    report = book.failure("%%px\n\nimport torch\ndist.all_reduce(torch.ones(1 + rank))")
+    rows = [row.split() for row in report.splitlines()[1:]]
+    assert [row[-1] for row in rows] == ["line", "4", "4", "4", "4"]
+
+
+def test_check_names_lines_as_in_the_editor(book):
+    book.good("%%px\n\ndef gather_all(shard):\n    return 1 / 0")
+    said = book.good("from course_utils import check\ncheck('3.1', ranks)")
+    assert "ZeroDivisionError at line 4: return 1 / 0" in said
+
+
+def test_a_cell_means_the_same_below_the_magic(book):
+    assert book.good("%%px\n%%capture said\nprint('x')") == ""
+    assert book.good("%%px\nsaid.stdout") == "[ranks 0–3] 'x\\n'\n"
+    assert book.good("%%px\n'doc'") == "[ranks 0–3] 'doc'\n"
+    assert book.good("%%px\n\n") == ""
+    assert book.good("%%px\n1;") == ""
+    book.good("%%px\nfrom __future__ import annotations\ndef f(x: Unknown): return x")
+    assert book.good("%%px --out result\nf(3)") == "[ranks 0–3] 3\n"
+    assert book.good("len(result)") == "4\n"
 
 
 @pytest.mark.parametrize("leave", ["raise SystemExit(3)", "import sys; sys.exit(3)"])
 def test_system_exit_fails_the_cell_and_ends_nothing(book, leave):
     shown = book.failure(f"%%px --targets 2\n{leave}")
-    assert shown == f"[rank 2] SystemExit at line 1: {leave}\n  3"
+    assert shown == f"[rank 2] SystemExit at line 2: {leave}\n  3"
     assert book.good("%px rank").count("\n") == 4
 
 
 @pytest.mark.parametrize("leave", ["exit()", "quit()"])
 def test_exit_does_not_end_a_rank(book, leave):
     shown = book.failure(f"%%px\n{leave}")
-    assert shown.startswith(f"[ranks 0–3] RuntimeError at line 1: {leave}")
+    assert shown.startswith(f"[ranks 0–3] RuntimeError at line 2: {leave}")
     assert "ranks.stop()" in shown
     assert book.good("%px rank").count("\n") == 4
 
@@ -172,7 +225,7 @@ def test_exit_does_not_end_a_rank(book, leave):
 )
 def test_an_exception_always_fails_the_cell(book, error):
     shown = book.failure(f"%%px\nif rank == 3: raise {error}")
-    assert shown.startswith(f"[rank 3] {error.partition('(')[0]} at line 1: ")
+    assert shown.startswith(f"[rank 3] {error.partition('(')[0]} at line 2: ")
     assert len(shown.splitlines()) <= 3
     assert book.good("%px rank").count("\n") == 4
 

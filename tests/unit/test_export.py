@@ -61,19 +61,21 @@ def test_a_cell_stored_without_output_prints_nothing():
 
 
 def test_what_precedes_a_failure_is_kept():
-    cell = px("x = 1\n\nif x:\n    fail()\ny = 2", fails=True, report="E at line 4: f")
+    cell = px("x = 1\n\nif x:\n    fail()\ny = 2", fails=True, report="E at line 5: f")
     kept = "x = 1\n# Left out, since it fails on purpose:"
     assert code_of(cell) == f"{kept}\n# if x:\n#     fail()\n# y = 2"
-    table = "the ranks disagree\n  rank  line\n  0     all_gather  2\n  1     x  2"
+    late = Cell("n", f"%%px\n\n{cell.source[5:]}", True, "E at line 6: f")
+    assert code_of(late) == code_of(cell)
+    table = "the ranks disagree\n  rank  line\n  0     all_gather  3\n  1     x  3"
     assert code_of(px("x = 1\nf(x)", fails=True, report=table)).startswith("x = 1\n#")
 
 
 @pytest.mark.parametrize(
     ("cell", "why"),
     [
-        (px("f()", fails=True, report="E at line 1: f()"), "fails on purpose"),
+        (px("f()", fails=True, report="E at line 2: f()"), "fails on purpose"),
         (px("x = 1\nf()", fails=True, report="no line"), "fails on purpose"),
-        (px("x = 1\ndie()", fails=True, report="died at line 2"), "fails on purpose"),
+        (px("x = 1\ndie()", fails=True, report="died at line 3"), "fails on purpose"),
         (px("%time f()"), "not plain Python"),
         (px("# nothing"), "no statement"),
         (px("a, b = f, f.unguarded"), "about the guard"),
