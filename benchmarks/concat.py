@@ -1,4 +1,4 @@
-"""Time `course_utils.concat` against what people use today, on 4 ranks with gloo.
+"""Time `course_utils.concat` against what people use today, on gloo.
 
 Even shards: `all_gather_cat` and `gather_cat` against the bare collective with
 `torch.cat`. Uneven shards: against torchmetrics' and accelerate's gather, object
@@ -31,9 +31,9 @@ from pathlib import Path
 
 import figures
 
-WORLD = 4
-SIZES = [2**10, 2**16, 2**20, 2**24, 2**26]  # bytes of the whole
-SKEWS = {"1:1": (1, 1, 1, 1), "1:2": (1, 1, 1, 2), "1:10": (1, 1, 1, 10)}
+SIZES = [2**12, 2**16, 2**20, 2**22, 2**24, 2**26]  # bytes of the whole
+EVEN_1MB, EVEN_1KB = 2**22, 2**12  # bytes of the whole: shards of 1 MiB and 1 KiB
+SKEWS = {"1:1": 1, "1:2": 2, "1:10": 10}  # the last shard, in units of each other one
 PEERS = ("torchmetrics", "accelerate", "objects")
 LIMIT = 900  # seconds for one run of all
 
@@ -43,6 +43,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
+    parser.add_argument(
+        "--ranks",
+        type=int,
+        default=4,
+        help="4 gives the figures",
+    )
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--mpi", action="store_true", help=argparse.SUPPRESS)
@@ -54,6 +60,8 @@ def main() -> None:
         rows = run_ranks(options, Path(folder) / "torch.json", mpi=False)
         rows += run_ranks(options, Path(folder) / "mpi.json", mpi=True)
     report(rows)
+    if options.ranks != 4:
+        return
     found = promised(rows)
     print()
     figures.show(found)
@@ -62,18 +70,18 @@ def main() -> None:
 
 
 def run_ranks(options: argparse.Namespace, result: Path, mpi: bool) -> list[dict]:
-    """Start four processes that measure; return the rows of rank 0."""
+    """Start the processes that measure; return the rows of rank 0."""
     script = [__file__, "--worker", str(result), "--rounds", str(options.rounds)]
-    script += ["--sizes", *map(str, options.sizes)]
+    script += ["--sizes", *map(str, options.sizes), "--ranks", str(options.ranks)]
     if mpi:
         mpiexec = shutil.which("mpiexec")
         if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
             print("mpi4py: not installed, left out")
             return []
-        command = [mpiexec, "-n", str(WORLD), sys.executable, *script, "--mpi"]
+        command = [mpiexec, "-n", str(options.ranks), sys.executable, *script, "--mpi"]
     else:
         torchrun = [sys.executable, "-m", "torch.distributed.run"]
-        command = [*torchrun, f"--nproc-per-node={WORLD}", *script]
+        command = [*torchrun, f"--nproc-per-node={options.ranks}", *script]
     env = {"OMP_NUM_THREADS": "1", "KINETO_LOG_LEVEL": "6", **os.environ}
     env["GLOO_SOCKET_IFNAME"] = env.get("GLOO_SOCKET_IFNAME", "lo")
     done = subprocess.run(command, timeout=LIMIT, env=env, capture_output=mpi)
@@ -84,9 +92,9 @@ def run_ranks(options: argparse.Namespace, result: Path, mpi: bool) -> list[dict
     return json.loads(result.read_text())
 
 
-def lengths(size: int, skew: str) -> list[int]:
+def lengths(size: int, skew: str, ranks: int) -> list[int]:
     """Return the number of float32 elements of every rank's shard."""
-    parts = SKEWS[skew]
+    parts = [1] * (ranks - 1) + [SKEWS[skew]]
     return [max(1, size // 4 * part // sum(parts)) for part in parts]
 
 
@@ -99,7 +107,7 @@ def torch_worker(options: argparse.Namespace) -> None:
     rank, rows = dist.get_rank(), []
     for size in options.sizes:
         for skew in SKEWS:
-            counts = lengths(size, skew)
+            counts = lengths(size, skew, options.ranks)
             shard = torch.arange(counts[rank], dtype=torch.float32) + 1000 * rank
             expected = torch.cat(
                 [
@@ -144,17 +152,27 @@ def even_ways() -> dict[str, Callable]:
     from course_utils import concat
 
     def bare(shard):
-        parts = [torch.empty_like(shard) for _ in range(WORLD)]
+        parts = [torch.empty_like(shard) for _ in range(dist.get_world_size())]
         dist.all_gather(parts, shard)
         return torch.cat(parts)
 
     def bare_gather(shard):
         root = dist.get_rank() == 0
-        parts = [torch.empty_like(shard) for _ in range(WORLD)] if root else None
+        parts = (
+            [torch.empty_like(shard) for _ in range(dist.get_world_size())]
+            if root
+            else None
+        )
         dist.gather(shard, parts)
         return torch.cat(parts) if root else None
 
+    def single(shard):
+        whole = shard.new_empty(len(shard) * dist.get_world_size())
+        dist.all_gather_single(whole, shard)
+        return whole
+
     return {
+        "all_gather_single": single,
         "all_gather + cat": bare,
         "gather + cat": bare_gather,
         "gather_cat": concat.gather_cat,
@@ -168,23 +186,38 @@ def uneven_ways() -> dict[str, Callable]:
 
     from course_utils import concat
 
+    def told_sizes(shard):
+        sizes = torch.empty(dist.get_world_size(), dtype=torch.int64)
+        dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+        return sizes
+
+    def broadcasts(shard):
+        sizes, rank = told_sizes(shard).tolist(), dist.get_rank()
+        whole = shard.new_empty(sum(sizes))
+        parts = whole.split(sizes)
+        parts[rank].copy_(shard)
+        works = [dist.broadcast(p, r, async_op=True) for r, p in enumerate(parts)]
+        for work in works:
+            work.wait()
+        return whole
+
     def objects(shard):
-        parts = [None] * WORLD
+        parts = [None] * dist.get_world_size()
         dist.all_gather_object(parts, shard)
         return torch.cat(parts)
 
     def pad_and_trim(shard):
-        sizes = torch.empty(WORLD, dtype=torch.int64)
-        dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+        sizes = told_sizes(shard)
         padded = torch.zeros(int(sizes.max()), dtype=shard.dtype)
         padded[: len(shard)] = shard
-        parts = [torch.empty_like(padded) for _ in range(WORLD)]
+        parts = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
         dist.all_gather(parts, padded)
         sized = zip(parts, sizes.tolist(), strict=True)
         return torch.cat([part[:size] for part, size in sized])
 
     ways = {
         "all_gather_cat": concat.all_gather_cat,
+        "broadcasts": broadcasts,
         "objects": objects,
         "pad and trim": pad_and_trim,
     }
@@ -207,7 +240,7 @@ def accelerated() -> Callable:
 
     def way(shard):
         sizes = gather(torch.tensor([len(shard)]))
-        whole = gather(pad_across_processes(shard)).view(WORLD, -1)
+        whole = gather(pad_across_processes(shard)).view(len(sizes), -1)
         sized = zip(whole, sizes.tolist(), strict=True)
         return torch.cat([part[:size] for part, size in sized])
 
@@ -243,8 +276,8 @@ def on_the_wire(way: Callable, shard) -> int:
 
 
 def sent_bytes() -> int:
-    """Return the bytes that this process has sent on its TCP connections."""
-    total, offset = 0, 200  # of tcpi_bytes_sent in struct tcp_info (linux/tcp.h)
+    """Return the bytes that arrived of what this process sent on TCP connections."""
+    total, offset = 0, 120  # of tcpi_bytes_acked in struct tcp_info (linux/tcp.h)
     for name in os.listdir("/proc/self/fd"):
         copy = -1
         try:
@@ -292,7 +325,7 @@ def mpi_worker(options: argparse.Namespace) -> None:
     comm, rows = MPI.COMM_WORLD, []
     for size in options.sizes:
         for skew in SKEWS:
-            counts = lengths(size, skew)
+            counts = lengths(size, skew, options.ranks)
             shard = np.ones(counts[comm.rank], dtype=np.float32)
             seconds = []
             for _ in range(options.rounds):
@@ -350,10 +383,10 @@ def promised(rows: list[dict]) -> dict[str, float]:
 
     sizes = {row["size"] for row in rows}
     found = {}
-    if 2**20 in sizes:
-        found["even_1mb_over_bare"] = over_bare(2**20)
-    if 2**10 in sizes:
-        found["even_1kb_over_bare"] = over_bare(2**10)
+    if EVEN_1MB in sizes:
+        found["even_1mb_over_bare"] = over_bare(EVEN_1MB)
+    if EVEN_1KB in sizes:
+        found["even_1kb_over_bare"] = over_bare(EVEN_1KB)
     if 2**24 in sizes:
         ours = ("1:10", "all_gather_cat")
         seconds = find(2**24, *ours) / best_peer("seconds")

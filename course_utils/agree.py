@@ -14,6 +14,7 @@ import torch
 from torch import distributed as dist
 
 from course_utils.text import aligned, indent, these_ranks
+from course_utils.transfer import as_bytes, swap
 
 MAX_DIMS = 16
 NONE = -1
@@ -80,13 +81,16 @@ def exchange_pieces(
     The result is keyed by global rank, in the order of the group.
     """
     told = record(operation, tensor, dim, root)
-    device = "cuda" if "nccl" in dist.get_backend(group) else "cpu"
-    mine = torch.tensor(told, dtype=torch.int64, device=device)
+    nccl = "nccl" in dist.get_backend(group)
+    mine = torch.tensor(told, dtype=torch.int64, device="cuda" if nccl else "cpu")
     ranks = dist.get_process_group_ranks(group)
-    flat = torch.empty(len(ranks) * len(told), dtype=torch.int64, device=device)
-    dist.distributed_c10d.all_gather_single(flat, mine, group=group)
-    rows = flat.view(len(ranks), -1).tolist()
-    return {rank: piece(row) for rank, row in zip(ranks, rows, strict=True)}
+    rows = mine.new_empty(len(ranks), len(told))
+    if nccl:
+        dist.distributed_c10d.all_gather_single(rows.view(-1), mine, group=group)
+    else:  # half the time of gloo's all_gather, which passes it on from rank to rank
+        into = dict(zip(ranks, rows.view(torch.uint8), strict=True))
+        swap(dict.fromkeys(ranks, as_bytes(mine)), into, group)
+    return {rank: piece(row) for rank, row in zip(ranks, rows.tolist(), strict=True)}
 
 
 def record(

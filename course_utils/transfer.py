@@ -38,16 +38,21 @@ def swap(
 
     Empty tensors are not sent. What a rank sends to itself is copied.
     """
-    me, operations = dist.get_rank(), []
-    for rank, target in incoming.items():
-        if rank != me and target.numel():
-            args = (dist.irecv, target, rank, group, TAG)
-            operations.append(dist.P2POp(*args))
-    for rank, source in outgoing.items():
-        if rank != me and source.numel():
-            args = (dist.isend, source, rank, group, TAG)
-            operations.append(dist.P2POp(*args))
-    works = dist.batch_isend_irecv(operations) if operations else []
+    me = dist.get_rank()
+    ranks = dist.get_world_size()
+
+    def others(pieces: dict[int, torch.Tensor]) -> list[tuple[int, torch.Tensor]]:
+        found = [(r, t) for r, t in pieces.items() if r != me and t.numel()]
+        return sorted(found, key=lambda item: (item[0] - me) % ranks)
+
+    receive, send = others(incoming), others(outgoing)
+    if "nccl" in dist.get_backend(group):  # all in one kernel, or none would begin
+        operations = [dist.P2POp(dist.irecv, t, r, group, TAG) for r, t in receive]
+        operations += [dist.P2POp(dist.isend, t, r, group, TAG) for r, t in send]
+        works = dist.batch_isend_irecv(operations) if operations else []
+    else:
+        works = [dist.irecv(t, r, group, TAG) for r, t in receive]
+        works += [dist.isend(t, r, group, TAG) for r, t in send]
     if me in incoming and me in outgoing:
         incoming[me].copy_(outgoing[me])
     for work in works:

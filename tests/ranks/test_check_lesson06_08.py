@@ -126,7 +126,7 @@ WRONG = [
     (
         "6.1",
         "return concat.broadcast_tensor(tensor, src)",
-        "calls all_gather_single; this exercise allows no collective but broadcast",
+        "calls irecv; this exercise allows no collective but broadcast",
     ),
     (
         "6.1",
