@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -17,6 +17,16 @@ LIBRARY = dist.distributed_c10d.__file__
 WRAPPERS = dist.c10d_logger.__file__  # around most of its functions
 INSIDE = (guard.comparable.__code__, guard.compare.__code__)  # calls of its own
 POINT_TO_POINT = "P2POp.__init__"  # one entry of batch_isend_irecv
+
+
+@contextmanager
+def observed(look: Callable[[FrameType, str, Any], None]) -> Iterator[None]:
+    """Hand every call and return of this thread in a ``with`` block to `look`."""
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
 
 
 @contextmanager
@@ -49,11 +59,8 @@ def recorded() -> Iterator[list[Call]]:
         elif code.co_qualname == POINT_TO_POINT:
             calls.append(Call("P2POp", arguments(frame)))
 
-    sys.setprofile(look)
-    try:
+    with observed(look):
         yield calls
-    finally:
-        sys.setprofile(None)
 
 
 def arguments(frame: FrameType) -> dict[str, Any]:

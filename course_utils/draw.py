@@ -6,6 +6,8 @@ import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
+from pathlib import Path
 
 from course_utils.cells import Column, Held, node_of, text_block
 from course_utils.colour import rank_colour
@@ -108,6 +110,16 @@ class Picture:
     def png(self) -> bytes:
         """Give the picture, drawn for a screen of two pixels a point of CSS."""
         return paint(self.columns)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Store the picture, for a slide, under a name that ends in .png.
+
+        Raises ValueError for another ending.
+        """
+        path = Path(path)
+        if path.suffix.lower() != ".png":
+            raise ValueError(f"expected a name that ends in .png, got {path.name!r}")
+        path.write_bytes(self.png)
 
     def __repr__(self) -> str:
         return self.text

@@ -10,7 +10,8 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
-from matplotlib.patches import Rectangle
+from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 from PIL import Image
 
@@ -36,29 +37,29 @@ class Tile(NamedTuple):
     def size(self, cell_width: float) -> tuple[float, float]:
         """Give width and height."""
         if self.word:
-            return _text_width(self.word, 8) + CELL_PADDING, CELL_HEIGHT
+            return text_width(self.word, 8) + CELL_PADDING, CELL_HEIGHT
         return len(self.rows[0]) * cell_width, len(self.rows) * CELL_HEIGHT
 
 
-def _tiles(node: Node, gap: float = 0.0) -> list[Tile]:
+def tiles_of(node: Node, gap: float = 0.0) -> list[Tile]:
     """Break a node into what is drawn side by side."""
     if node is None:
         return [Tile(gap, [], NOT_HELD)]
     if isinstance(node, list):
-        nested = [_tiles(item, LIST_GAP if i else gap) for i, item in enumerate(node)]
+        nested = [tiles_of(item, LIST_GAP if i else gap) for i, item in enumerate(node)]
         return [tile for tiles in nested for tile in tiles] or [Tile(gap, [], "empty")]
     if not math.prod(node.shape):
         return [Tile(gap, [], "empty")]
     return [Tile(SLICE_GAP if i else gap, r) for i, r in enumerate(node.slices)]
 
 
-def _size(tiles: list[Tile], cell_width: float) -> tuple[float, float]:
+def size_of(tiles: list[Tile], cell_width: float) -> tuple[float, float]:
     sizes = [tile.size(cell_width) for tile in tiles]
     width = sum(tile.gap + size[0] for tile, size in zip(tiles, sizes, strict=True))
     return width, max(size[1] for size in sizes)
 
 
-def _text_width(text: str, points: float, weight: str = "normal") -> float:
+def text_width(text: str, points: float, weight: str = "normal") -> float:
     font = get_font(findfont(f"DejaVu Sans:weight={weight}"))
     font.set_size(points, 72)
     font.set_text(text)
@@ -112,11 +113,23 @@ class Page:
         style |= {"facecolor": fill, "edgecolor": edge, "transform": self.transform}
         self.figure.add_artist(Rectangle((x, y), width, height, **style))
 
+    def arrow(self, path: list[tuple[float, float]], colour: str = DARK) -> None:
+        """Draw a line through the points, with a head at the last one."""
+        turns = [Path.MOVETO, *[Path.LINETO] * (len(path) - 1)]
+        style = {"arrowstyle": "-|>", "mutation_scale": 9, "linewidth": 1.4}
+        style |= {"color": colour, "shrinkA": 0, "shrinkB": 0, "joinstyle": "round"}
+        arrow = FancyArrowPatch(path=Path(path, turns), **style)
+        arrow.set_transform(self.transform)
+        self.figure.add_artist(arrow)
+
+    def pixels(self) -> np.ndarray:
+        """Give the page as rows of pixels: red, green, blue."""
+        self.canvas.draw()
+        return np.asarray(self.canvas.buffer_rgba())[:, :, :3]
+
     def png(self) -> bytes:
         """Give the page as PNG, without metadata: the same bytes on every run."""
-        self.canvas.draw()
-        pixels = np.asarray(self.canvas.buffer_rgba())[:, :, :3]
-        colours, indices = _few_colours(pixels)
+        colours, indices = few_colours(self.pixels())
         image = Image.fromarray(indices, "P")
         image.putpalette(colours.tobytes())
         file = io.BytesIO()
@@ -124,7 +137,7 @@ class Page:
         return file.getvalue()
 
 
-def _few_colours(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def few_colours(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Keep the commonest colours and replace each other one by the nearest of them.
 
     Fills are common and stay exact; only the soft edges of letters change.
@@ -141,28 +154,28 @@ def _few_colours(pixels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def paint(columns: tuple[Column, ...]) -> bytes:
     """Draw the columns on a page that fits them, and give it as PNG."""
-    tiles = [[_tiles(node) for node in column.nodes] for column in columns]
-    cell_width = _cell_width(tiles)
-    sizes = [[_size(entry, cell_width) for entry in column] for column in tiles]
+    tiles = [[tiles_of(node) for node in column.nodes] for column in columns]
+    cell_width = cell_width_of(tiles)
+    sizes = [[size_of(entry, cell_width) for entry in column] for column in tiles]
     heights = [max(size[1] for size in row) for row in zip(*sizes, strict=True)]
     lefts = [MARGIN + CELL_HEIGHT + COLUMN_GAP]
     for column, entries in zip(columns, sizes, strict=True):
-        title = _text_width(column.name, 10, "bold"), _text_width(column.caption, 7)
+        title = text_width(column.name, 10, "bold"), text_width(column.caption, 7)
         width = max(*title, *(size[0] for size in entries))
-        lefts.append(_even(lefts[-1] + width + COLUMN_GAP))
+        lefts.append(even(lefts[-1] + width + COLUMN_GAP))
     right = lefts.pop() - COLUMN_GAP + MARGIN
     page = Page(right, HEADER_HEIGHT + sum(heights) + len(heights) * ROW_GAP + MARGIN)
     _header(page, columns, lefts, right - MARGIN)
     top = HEADER_HEIGHT + ROW_GAP
     for rank, height in enumerate(heights):
-        _chip(page, rank, top)
+        draw_chip(page, rank, top)
         for column, left, entries in zip(columns, lefts, tiles, strict=True):
-            _entry(page, entries[rank], left, top, cell_width, not column.own)
+            draw_entry(page, entries[rank], left, top, cell_width, not column.own)
         top += height + ROW_GAP
     return page.png()
 
 
-def _cell_width(tiles: list[list[list[Tile]]]) -> float:
+def cell_width_of(tiles: list[list[list[Tile]]]) -> float:
     """Find the width in which every text fits: one scale for the whole picture."""
     texts = {
         cell.text
@@ -172,11 +185,11 @@ def _cell_width(tiles: list[list[list[Tile]]]) -> float:
         for row in tile.rows
         for cell in row
     }
-    widths = [_text_width(text, 9) + CELL_PADDING for text in texts]
-    return _even(max([CELL_MIN_WIDTH, *widths]))
+    widths = [text_width(text, 9) + CELL_PADDING for text in texts]
+    return even(max([CELL_MIN_WIDTH, *widths]))
 
 
-def _even(inches: float) -> float:
+def even(inches: float) -> float:
     """Round up to whole pixels of a screen, so that equal cells have equal pixels."""
     return math.ceil(inches * DOTS_PER_INCH / 2) * 2 / DOTS_PER_INCH
 
@@ -191,17 +204,27 @@ def _header(
     page.box(MARGIN, HEADER_HEIGHT, right - MARGIN, 0, LIGHT, LIGHT)
 
 
-def _chip(page: Page, rank: int, top: float) -> None:
+def draw_chip(page: Page, rank: int, top: float) -> None:
     colour = rank_colour(rank)
     page.box(MARGIN, top, CELL_HEIGHT, CELL_HEIGHT, colour)
     middle = MARGIN + CELL_HEIGHT / 2, top + CELL_HEIGHT / 2
     page.write(*middle, str(rank), 9, ink(colour), fontweight="bold")
 
 
-def _entry(
-    page: Page, tiles: list[Tile], x: float, y: float, cell_width: float, tagged: bool
+def draw_entry(
+    page: Page,
+    tiles: list[Tile],
+    x: float,
+    y: float,
+    cell_width: float,
+    tagged: bool,
+    pale: bool = False,
 ) -> None:
-    """Draw what one rank holds under one name, its upper left corner at (x, y)."""
+    """Draw what one rank holds under one name, its upper left corner at (x, y).
+
+    tagged: write in each block's corner from which rank it came.
+    pale: for what the rank does not hold yet.
+    """
     for tile in tiles:
         x += tile.gap
         width, height = tile.size(cell_width)
@@ -210,7 +233,7 @@ def _entry(
         for i, row in enumerate(tile.rows):
             for j, cell in enumerate(row):
                 place = x + j * cell_width, y + i * CELL_HEIGHT, cell_width
-                _cell(page, *place, cell, tagged and _starts(tile.rows, i, j))
+                _cell(page, *place, cell, tagged and _starts(tile.rows, i, j), pale)
         x += width
 
 
@@ -230,19 +253,31 @@ def _starts(rows: Rows, i: int, j: int) -> bool:
 
 
 def _cell(
-    page: Page, x: float, y: float, width: float, cell: Cell, tagged: bool
+    page: Page,
+    x: float,
+    y: float,
+    width: float,
+    cell: Cell,
+    tagged: bool,
+    pale: bool = False,
 ) -> None:
     middle = x + width / 2, y + CELL_HEIGHT / 2
     if cell.gap:
         page.write(*middle, ELLIPSIS, 9, GREY)
     elif cell.origin is None:
         page.box(x, y, width, CELL_HEIGHT, "white", LIGHT)
-        page.write(*middle, cell.text, 9, DARK)
+        page.write(*middle, cell.text, 9, GREY if pale else DARK)
     else:
-        colour = rank_colour(cell.origin)
+        colour = paled(rank_colour(cell.origin)) if pale else rank_colour(cell.origin)
         page.box(x, y, width, CELL_HEIGHT, colour)
         page.write(*middle, cell.text, 9, ink(colour))
         if tagged:
             page.write(
                 x + 0.03, y + 0.07, str(cell.origin), 5.5, ink(colour), ha="left"
             )
+
+
+def paled(colour: str) -> str:
+    """Mix a colour with 70 % of white."""
+    channels = bytes.fromhex(colour[1:])
+    return "#" + bytes(round(0.3 * c + 0.7 * 255) for c in channels).hex()

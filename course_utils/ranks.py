@@ -22,6 +22,7 @@ from course_utils.text import (
 if TYPE_CHECKING:
     from course_utils.cluster import Forked, HandedOver
     from course_utils.draw import Picture
+    from course_utils.replay import Replay
 
 
 class Ranks(Control):
@@ -181,6 +182,16 @@ class Ranks(Control):
                 f"no rank has a variable {' or '.join(unknown)} to show"
             )
         return draw.picture(by_name)
+
+    def replay(self, expression: str) -> Replay:
+        """Evaluate an expression on every rank, and draw who sends what to whom.
+
+        It is evaluated in the names of the ranks, as in `%%px`. What `send`, `recv`,
+        `isend`, `irecv` and `batch_isend_irecv` move becomes an animation.
+        """
+        from course_utils import replay  # matplotlib, which few cells need
+
+        return replay.replay(self, expression)
 
     def stop(self) -> None:
         """End every process of this world. Harmless when it has ended."""

@@ -426,3 +426,13 @@ def test_first_colours_are_matplotlibs_petroff6():
 def test_text_is_readable_on_every_colour(rank):
     colour = rank_colour(rank)
     assert contrast(colour, ink(colour)) >= 4.5
+
+
+def test_saved_for_a_slide(tmp_path):
+    pic = draw(x=[1, 2])
+    pic.save(tmp_path / "x.png")
+    pic.save(str(tmp_path / "X.PNG"))
+    assert (tmp_path / "x.png").read_bytes() == pic.png
+    assert (tmp_path / "X.PNG").read_bytes() == pic.png
+    with pytest.raises(ValueError, match="ends in .png, got 'x.gif'"):
+        pic.save(tmp_path / "x.gif")
