@@ -187,7 +187,8 @@ class Ranks(Control):
         """Evaluate an expression on every rank, and draw who sends what to whom.
 
         It is evaluated in the names of the ranks, as in `%%px`. What `send`, `recv`,
-        `isend`, `irecv` and `batch_isend_irecv` move becomes an animation.
+        `isend`, `irecv` and `batch_isend_irecv` move becomes an animation; its
+        `save` stores it for slides.
         """
         from course_utils import replay  # matplotlib, which few cells need
 

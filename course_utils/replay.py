@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from course_utils import engine
 from course_utils.cells import NOT_HELD, text_block
 from course_utils.draw import Bundle, bundle
-from course_utils.film import Film, node, shoot
+from course_utils.film import Film, shoot
 from course_utils.layout import Snapshot
-from course_utils.messages import Recording, Story, story
+from course_utils.messages import Recording
 from course_utils.scenes import scenes
+from course_utils.stage import node
+from course_utils.story import Story, story
 from course_utils.text import aligned
 
 if TYPE_CHECKING:

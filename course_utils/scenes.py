@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from course_utils.messages import Change, Story
+from course_utils.story import Change, Story
 
 LENGTH = 3.0  # seconds on screen that the measured time is drawn out to
 SHORTEST, FIRST, LAST = 0.4, 1.0, 2.5  # seconds on screen at least

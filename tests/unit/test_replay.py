@@ -10,12 +10,13 @@ import torch
 from PIL import Image
 
 from course_utils.colour import rank_colour
-from course_utils.film import Stage
 from course_utils.layout import Snapshot
-from course_utils.messages import Operation, Recording, messages, story
+from course_utils.messages import Operation, Recording, messages
 from course_utils.paint import paled
 from course_utils.replay import Replay
 from course_utils.scenes import ALL, FIRST, LAST, LENGTH, MOST, SHORTEST, scenes
+from course_utils.stage import Stage
+from course_utils.story import story
 
 WORLD = ("", 0)
 HOP = 1000  # ns
