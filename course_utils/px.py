@@ -52,6 +52,7 @@ class RankMagics(ParallelMagics):
         super().__init__(shell, ranks.view)
         self.ranks = ranks
         self._live = False
+        self._last: tuple[list[int], str] = [], ""  # ranks and code of `last_result`
         self.magics["cell"]["px"] = self.by_rank
 
     def _eval_target_str(self, ts: str) -> list[int]:
@@ -78,11 +79,25 @@ class RankMagics(ParallelMagics):
         self.ranks.check_alive()
         targets = self.ranks.ranks_of(self.view.targets)
         result = self.view.execute(cell, silent=False, block=False)
-        self.last_result = result
+        self.last_result, self._last = result, (targets, cell)
         if save_name:
             self.shell.user_ns[save_name] = result
         if block is False:
             return result
+        self._show(result, targets, cell)
+        return None
+
+    def result(self, line: str = ""):
+        """Wait for the last ``%%px --noblock``, and show by rank what it said."""
+        if self.last_result is None or line.strip():
+            return super().result(line)
+        self._show(self.last_result, *self._last)
+        return None
+
+    result.parser = ParallelMagics.result.parser  # of the options
+
+    def _show(self, result: AsyncResult, targets: list[int], cell: str) -> None:
+        """Wait for a cell; show what the ranks said, or raise `RankError`."""
         live = Live() if self._live else None
         try:
             self.ranks.watch(result, targets, cell, live)
@@ -96,7 +111,6 @@ class RankMagics(ParallelMagics):
         outputs = collect(result, targets)
         print_said(outputs)
         self._raise(outputs)
-        return None
 
     def _raise(self, outputs: dict[int, Output]) -> None:
         """Raise what the ranks raised, if they did."""

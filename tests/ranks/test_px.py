@@ -266,6 +266,26 @@ def test_noblock_returns_at_once_and_says_nothing(book):
     assert book.good("%px waited").count("\n") == 4
 
 
+def test_pxresult_shows_by_rank_what_a_noblock_cell_said(book):
+    book.run("%%px --noblock\nprint('later')\nrank // 2")
+    assert (
+        book.good("%pxresult")
+        == "[ranks 0–1]\n  later\n  0\n[ranks 2–3]\n  later\n  1\n"
+    )
+    book.run("%%px --noblock --targets 1:3\n1 / 0")
+    assert "[ranks 1–2] ZeroDivisionError at line 2: 1 / 0" in book.failure("%pxresult")
+
+
+def test_pxresult_ends_a_stuck_noblock_cell(book):
+    book.good("patience, ranks.patience = ranks.patience, 0.5")
+    book.run("%%px --noblock\nif rank == 0:\n    dist.barrier()")
+    said = book.failure("%pxresult")
+    book.good("ranks.patience = patience")
+    assert "[rank 0] waits in barrier at line 3" in said
+    assert "line 3 stands under `if rank == 0:`" in said
+    assert book.good("%%px\nprint('hello')") == "[ranks 0–3] hello\n"
+
+
 def test_live_lines_of_a_slow_cell_leave_no_trace(book):
     outputs = book.run(
         "%%px\nimport time\ntime.sleep(0 if rank == 3 else 2.6)\nprint('done')"
