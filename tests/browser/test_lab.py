@@ -1,4 +1,7 @@
-"""A learner's way: JupyterLab in a real browser, lesson 3 run from the menu."""
+"""A learner's way: JupyterLab in a real browser.
+
+Lesson 3 is run from the menu; in a notebook of our own ranks get stuck, and get out.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +36,9 @@ SETTINGS = {  # every cell in the page; no question about news, and no look for 
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
 }
 LIMIT = 240_000  # ms for the whole lesson
-RED = """cells => cells.map(cell => cell.querySelectorAll(
-    '[data-mime-type$="jupyter.stderr"], [data-mime-type$="jupyter.error"]').length)"""
+STEP = 120_000  # ms for one cell of a short notebook
+ERRORS = '[data-mime-type$="jupyter.stderr"], [data-mime-type$="jupyter.error"]'
+RED = f"cells => cells.map(cell => cell.querySelectorAll('{ERRORS}').length)"
 IDLE = "#jp-main-statusbar >> text=/\\| Idle/"  # the kernel, once it has started
 BEGUN = '.jp-CodeCell .jp-InputArea-prompt:text-matches("[*0-9]")'
 FINISHED = """() => {
@@ -127,32 +131,101 @@ def run_all(page) -> None:
         page.wait_for_selector(IDLE)
 
 
-def test_lesson_3_runs_from_the_menu(tmp_path):
+@contextmanager
+def opened(folder: Path, notebooks: Path, name: str, limit: int) -> Iterator:
+    """Open a notebook in JupyterLab; give the page once the kernel has started.
+
+    limit: ms that one wait may take. What the page shows last is kept as a picture.
+    """
     playwright = pytest.importorskip("playwright.sync_api")
+    with jupyterlab(folder, notebooks) as address, playwright.sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
+        page = browser.new_page(viewport={"width": 1280, "height": 1000})
+        page.set_default_timeout(limit)
+        try:
+            page.goto(address.format(name))
+            page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell")
+            page.wait_for_selector(IDLE)  # or JupyterLab asks for a kernel
+            yield page
+        finally:
+            page.screenshot(path=folder / "page.png")
+            browser.close()
+
+
+def test_lesson_3_runs_from_the_menu(tmp_path):
     notebooks = tmp_path / "notebooks"
     shutil.copytree(NOTEBOOKS, notebooks)
     cells = without_outputs(notebooks / LESSON.name)
-    with jupyterlab(tmp_path, notebooks) as address, playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
-        page = browser.new_page(viewport={"width": 1280, "height": 1000})
-        page.set_default_timeout(LIMIT)
-        try:
-            page.goto(address.format(LESSON.name))
-            page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell")
-            page.wait_for_selector(IDLE)  # or JupyterLab asks for a kernel
-            run_all(page)
-            page.wait_for_function(FINISHED)
-            page.wait_for_selector(IDLE)
-            red = page.eval_on_selector_all(".jp-Notebook .jp-Cell", RED)
-            picture = page.locator(".jp-OutputArea-output img").first
-            picture.scroll_into_view_if_needed()
-            assert picture.is_visible()
-            assert (
-                picture.evaluate("image => image.complete && image.naturalWidth") > 50
-            )
-        finally:
-            page.screenshot(path=tmp_path / "lesson.png")
-            browser.close()
+    with opened(tmp_path, notebooks, LESSON.name, LIMIT) as page:
+        run_all(page)
+        page.wait_for_function(FINISHED)
+        page.wait_for_selector(IDLE)
+        red = page.eval_on_selector_all(".jp-Notebook .jp-Cell", RED)
+        picture = page.locator(".jp-OutputArea-output img").first
+        picture.scroll_into_view_if_needed()
+        assert picture.is_visible()
+        assert picture.evaluate("image => image.complete && image.naturalWidth") > 50
     planned = ["raises-exception" in cell.metadata.get("tags", []) for cell in cells]
     assert [bool(count) for count in red] == planned  # errors, and warnings too
-    assert os.path.getsize(tmp_path / "lesson.png") > 10_000
+    assert os.path.getsize(tmp_path / "page.png") > 10_000
+
+
+def run_cell(page, number: int):
+    """Run a cell from the keyboard; return its place in the page."""
+    cell = page.locator(".jp-CodeCell").nth(number)
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+Enter")
+    return cell
+
+
+def ended(cell) -> str:
+    """Wait until a cell has ended; return its output."""
+    cell.locator('.jp-InputArea-prompt:text-matches("[0-9]")').wait_for()
+    return cell.locator(".jp-OutputArea").last.inner_text()
+
+
+def errors(place) -> int:
+    """Count the outputs in a cell, or in all, that are shown as errors."""
+    return place.locator(ERRORS).count()
+
+
+STUCK = (
+    "from course_utils import launch\n\nranks = launch(3, patience=2)\nranks",
+    "%%px\nimport torch\nimport torch.distributed as dist\n\n"
+    "rank = dist.get_rank()\nx = torch.full((2,), rank)",
+    "%%px\nif rank == 0:\n    dist.broadcast(x, src=0)",
+    "%%px\ndist.all_reduce(x)\nx.tolist()",
+    "%%px\nwhile rank == 1:\n    pass",
+    "%%px\ndist.broadcast(x, src=2)\nx.tolist()",
+    "ranks.stop()",
+)
+
+
+def test_stuck_cell_and_endless_loop_end_and_the_next_cell_works(tmp_path):
+    notebooks = tmp_path / "notebooks"
+    notebooks.mkdir()
+    cells = [nbformat.v4.new_code_cell(source) for source in STUCK]
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    book = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    nbformat.write(book, notebooks / "stuck.ipynb")
+    with opened(tmp_path, notebooks, "stuck.ipynb", STEP) as page:
+        assert "3 ranks" in ended(run_cell(page, 0))
+        assert not errors(page) and ended(run_cell(page, 1)) == ""
+        stuck = run_cell(page, 2)
+        report = ended(stuck)  # by itself
+        assert errors(stuck) == 1
+        for said in ("stuck: rank 0 waits for ranks 1–2", "broadcast", "repaired"):
+            assert said in report
+        assert "[ranks 0–2] [3, 3]" in ended(run_cell(page, 3))
+        endless = run_cell(page, 4)
+        endless.locator('.jp-OutputArea-output:has-text("rank 1")').wait_for()  # live
+        page.click('[data-command="notebook:interrupt-kernel"], [title^="Interrupt"]')
+        report = ended(endless)
+        assert errors(endless) == 1
+        for said in ("interrupted:", "[rank 1]", "repaired"):
+            assert said in report
+        after = run_cell(page, 5)
+        assert "[ranks 0–2] [3, 3]" in ended(after)
+        assert errors(page) == 2
+        assert ended(run_cell(page, 6)) == ""
+        endless.scroll_into_view_if_needed()
