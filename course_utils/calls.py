@@ -1,4 +1,4 @@
-"""Record which functions of torch.distributed a function calls."""
+"""Record which functions of torch.distributed, and of `concat`, a function calls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from typing import Any
 
 from torch import distributed as dist
 
-from course_utils import guard
+from course_utils import concat, guard
 from course_utils.answers import Call
 
 LIBRARY = dist.distributed_c10d.__file__
+NAMES = {
+    LIBRARY: {name for name in dir(dist) if not name.startswith("_")},
+    concat.__file__: set(concat.__all__),
+}
 WRAPPERS = dist.c10d_logger.__file__  # around most of its functions
 INSIDE = (guard.comparable.__code__, guard.compare.__code__)  # calls of its own
 POINT_TO_POINT = "P2POp.__init__"  # one entry of batch_isend_irecv
@@ -45,7 +49,7 @@ def recorded() -> Iterator[list[Call]]:
         if event not in ("call", "return"):
             return
         code = frame.f_code
-        if code.co_filename != LIBRARY and code not in INSIDE:
+        if code.co_filename not in NAMES and code not in INSIDE:
             return
         if event == "return":
             depth -= 1
@@ -53,9 +57,8 @@ def recorded() -> Iterator[list[Call]]:
         depth += 1
         if depth > 1 or code in INSIDE:
             return
-        name = code.co_name
-        if not name.startswith("_") and hasattr(dist, name):
-            calls.append(Call(name, arguments(frame)))
+        if code.co_name in NAMES[code.co_filename]:
+            calls.append(Call(code.co_name, arguments(frame)))
         elif code.co_qualname == POINT_TO_POINT:
             calls.append(Call("P2POp", arguments(frame)))
 

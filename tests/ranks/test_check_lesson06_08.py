@@ -126,7 +126,7 @@ WRONG = [
     (
         "6.1",
         "return concat.broadcast_tensor(tensor, src)",
-        "calls irecv; this exercise allows no collective but broadcast",
+        "calls broadcast_tensor; this exercise allows no collective but broadcast",
     ),
     (
         "6.1",
