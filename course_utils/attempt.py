@@ -15,7 +15,7 @@ from typing import Any
 from IPython import get_ipython
 from torch import distributed as dist
 
-from course_utils import calls, engine, guard, watch
+from course_utils import calls, engine, guard, stacks
 from course_utils.answers import Answer, Case
 from course_utils.exercises import find
 from course_utils.measure import Memory, peak_memory
@@ -109,7 +109,7 @@ def whereabouts(tb: TracebackType | None) -> tuple[str, str]:
             return called(tb.tb_frame), place
         if filename == calls.WRAPPERS and "func" in names:
             call = f"{names['func'].__name__}()"  # as good as in it
-        if watch.is_cell(filename):
+        if stacks.is_cell(filename):
             line = linecache.getline(filename, tb.tb_lineno).strip()
             place = f"at line {tb.tb_lineno}: {cut(line)}"
         tb = tb.tb_next
@@ -125,7 +125,7 @@ def called(frame: FrameType) -> str:
 
 def loop(tb: TracebackType | None) -> str:
     """Say where the outermost loop stands that was interrupted."""
-    while tb is not None and not watch.is_cell(tb.tb_frame.f_code.co_filename):
+    while tb is not None and not stacks.is_cell(tb.tb_frame.f_code.co_filename):
         tb = tb.tb_next
     if tb is None:
         return ""

@@ -63,14 +63,21 @@ class Control:
 
     def is_stopped(self, rank: int) -> bool:
         """Tell whether a rank of this machine is stopped by a signal."""
+        return self.activity(rank)[0] == psutil.STATUS_STOPPED
+
+    def activity(self, rank: int) -> tuple[str, float]:
+        """Return the status of a rank's main thread and the rank's CPU seconds.
+
+        The status is "" for a rank on another machine, or whose pid is not yet known.
+        """
         pid = self.pids.get(rank)
-        if not self.cluster.local or pid is None:  # not known before it is a rank
-            return False
+        if not self.cluster.local or pid is None:
+            return "", 0.0
         try:
-            status = psutil.Process(pid).status()
+            process = psutil.Process(pid)
+            return process.status(), sum(process.cpu_times()[:2])
         except psutil.NoSuchProcess:
-            return False
-        return status == psutil.STATUS_STOPPED
+            return "", 0.0
 
     def ending(self, rank: int) -> str:
         """Say how a dead rank ended, as in "signal 9, SIGKILL"."""

@@ -17,14 +17,15 @@ import traceback
 import warnings
 from collections.abc import Callable
 from importlib import import_module
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from IPython import get_ipython
 
-from course_utils import watch
+from course_utils import stacks, watch
 from course_utils.layout import Blocks, Snapshot
 
 LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
+RUNNERS = ("run_code", "do_apply")  # of IPython and ipyparallel: they execute code
 PX = "# %%px\n"  # stands in front of the code of a %%px cell, for the magic's line
 
 
@@ -80,6 +81,7 @@ def prepare(leash: int) -> None:
 
         follow(leash)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    interrupt_only_code()
     if os.environ.get(LOG):
         faulthandler.enable(open(os.environ[LOG], "a"))
         stderr_to_log()
@@ -92,6 +94,26 @@ def prepare(leash: int) -> None:
     shell.transform_cell = as_in_editor(shell.transform_cell)
     warnings.filterwarnings("ignore", message="To exit: use")
     watch.Watch().install()
+
+
+def interrupt_only_code() -> None:
+    """Let SIGINT interrupt the code of a cell or call, and nothing else.
+
+    The kernel lets it interrupt its own work before and after, too: a cell that
+    ended at that moment would take the whole engine with it.
+    """
+    kernel = get_ipython().kernel
+    kernel.pre_handler_hook = kernel.post_handler_hook = lambda: None
+    signal.signal(signal.SIGINT, interrupt_code)
+
+
+def interrupt_code(_, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt where the code of a cell or call runs."""
+    while frame is not None:
+        caller = frame.f_back.f_code.co_name if frame.f_back else ""
+        if frame.f_code.co_name == "<module>" and caller in RUNNERS:
+            raise KeyboardInterrupt
+        frame = frame.f_back
 
 
 def as_in_editor(transform: Callable[[str], str]) -> Callable[[str], str]:
@@ -150,7 +172,7 @@ def short_traceback(
 ) -> list[str]:
     """Return the learner's own lines on the way to the error, outermost first."""
     tb = tb or evalue.__traceback__
-    frames = [f for f in traceback.extract_tb(tb) if watch.is_cell(f.filename)]
+    frames = [f for f in traceback.extract_tb(tb) if stacks.is_cell(f.filename)]
     if not frames:
         return []
     places = [f"at line {frames[0].lineno}: {source(frames[0])}"]

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from course_utils.causes import likely_cause
+from course_utils.stacks import is_cell
 from course_utils.states import RankState, lines, waits_for
 from course_utils.text import indent, readable, tag, these_ranks
-from course_utils.watch import is_cell
 
 if TYPE_CHECKING:
     from course_utils.ranks import Ranks

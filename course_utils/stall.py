@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import psutil
+
 from course_utils.states import POINT_TO_POINT, RankState, having
 from course_utils.text import error_text
 
@@ -17,6 +19,7 @@ FIRST_LOOK = 0.3  # seconds; most cells end before
 PERIOD = 0.25  # seconds between looks
 ANSWER = 1.0  # seconds in which a rank has to answer a look
 SETTLE = 1.0  # seconds a rank has to wait before another one's error counts
+SLEEPY = 0.1  # CPU seconds a second, below which a rank does not compute
 IDLE = 10_000  # bytes a second, below which a rank that waits moves no data
 TOGETHER = 5.0  # seconds that all may take to meet, on a machine that is busy
 SAME_CALL = 3  # times the patience: all in one collective may be a long transfer
@@ -32,6 +35,7 @@ class Watched:
         self.ranks, self.result, self.targets = ranks, result, targets
         self.states: dict[int, RankState] = {}
         self._since: dict[int, tuple[str, float, int]] = {}  # token, clock, bytes
+        self._spent: dict[int, tuple[float, float]] = {}  # clock, CPU seconds
         self._busy: list[int] = []  # at the last look
         self._changed = 0.0  # clock when a rank still ran, or had just ended
 
@@ -115,9 +119,8 @@ class Watched:
     def _going_on(self, rank: int, seen: dict | None) -> RankState:
         now = time.monotonic()
         if seen is None:
-            kind = "stopped" if self.ranks.is_stopped(rank) else "runs"
-            token, moved = kind, 0
-            state = RankState(kind)
+            token = kind = self._mute(rank, now)
+            state, moved = RankState(kind), 0
         else:
             token, moved = seen["token"], seen["moved"]
             state = RankState(
@@ -134,6 +137,20 @@ class Watched:
             self._since[rank] = (token, now, moved)
         return state
 
+    def _mute(self, rank: int, now: float) -> str:
+        """Tell what a rank does that does not answer: its kind of state.
+
+        It is "silent" if it sleeps in C++ without letting Python's threads run. One
+        that computes there, or reads a library from disk, runs.
+        """
+        status, spent = self.ranks.activity(rank)
+        before = self._spent.get(rank, (now, spent - 1.0))
+        self._spent[rank] = (now, spent)
+        if status == psutil.STATUS_STOPPED:
+            return "stopped"
+        idle = spent - before[1] < SLEEPY * (now - before[0])
+        return "silent" if status == psutil.STATUS_SLEEPING and idle else "runs"
+
     def _moves(self, before: tuple[str, float, int], now: float, moved: int) -> bool:
         """Tell whether a rank that waits still sends or receives data."""
         speed = (moved - before[2]) / max(now - before[1], PERIOD)
@@ -141,7 +158,7 @@ class Watched:
 
     def stuck(self) -> bool:
         """Tell whether all ranks that have not ended wait in vain."""
-        open_ranks = having(self.states, "waits", "runs", "stopped")
+        open_ranks = having(self.states, "waits", "runs", "stopped", "silent")
         if not open_ranks or having(self.states, "runs"):
             return False
         now = time.monotonic()

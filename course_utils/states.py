@@ -95,6 +95,8 @@ def sentence(state: RankState, many: bool, waited: str) -> str:
         "failed": "failed",
         "died": f"died ({state.ending})",
         "stopped": f"{'are' if many else 'is'} stopped and cannot answer",
+        "silent": f"{'do' if many else 'does'} not answer, and "
+        f"{'do' if many else 'does'} not compute",
         "absent": "did not run this cell",
     }[state.kind]
 

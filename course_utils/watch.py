@@ -8,12 +8,8 @@ down, and the collective that waits on them fails at once.
 
 from __future__ import annotations
 
-import ast
 import linecache
-import os
 import socket
-import stat
-import struct
 import sys
 import threading
 import time
@@ -22,15 +18,19 @@ from typing import Any
 
 from IPython import get_ipython
 
-REQUEST = "rank_request"  # control message that this module answers
-COLLECTIVES = "torch/distributed/distributed_c10d.py"
-CONCAT = "course_utils/concat.py"
-GUARD = "course_utils/guard.py"
-ACKED = (
-    120  # where tcpi_bytes_acked stands in struct tcp_info; tcpi_bytes_received next
+from course_utils.connections import bytes_moved, shut_down, sockets
+from course_utils.stacks import (
+    idle_call,
+    is_cell,
+    joins,
+    seconds_of,
+    stack,
+    waiting_call,
 )
+
+REQUEST = "rank_request"  # control message that this module answers
 PEERS = ("src", "dst", "group_src", "group_dst")
-DISTRIBUTED = ("torch._C._distributed_c10d", "torch.distributed")
+IDLE = 0.1  # CPU seconds a second
 
 
 class Watch:
@@ -41,6 +41,7 @@ class Watch:
         self._held: list[FrameType] = []  # keeps the ids in the token unique
         self._before = sockets()  # not the process group's: the engine's own
         self._at_start: dict[str, int] = {}  # sequence numbers when the cell began
+        self._seen = (time.monotonic(), seconds_of(self._main))  # at the last look
 
     def install(self) -> None:
         """Begin to answer the control requests of this engine."""
@@ -92,6 +93,9 @@ class Watch:
         call, frame = waiting_call(library, inner)
         if not call and library and joins(library[-1]):
             call, frame = self._helper_call()
+        idle = self._idle()
+        if not call and frames and idle:
+            call, frame = idle_call(frames[-1], library)
         if call:
             seen.update(call=call, **arguments(frame))
             held.append(frame)
@@ -109,6 +113,12 @@ class Watch:
                 return call
         return "", None
 
+    def _idle(self) -> bool:
+        """Tell whether the main thread has hardly computed since the last look."""
+        before, self._seen = self._seen, (time.monotonic(), seconds_of(self._main))
+        spent, passed = self._seen[1] - before[1], self._seen[0] - before[0]
+        return spent < IDLE * passed
+
     def _moved(self) -> int:
         if not hasattr(socket, "TCP_INFO"):  # CPU time stands in, 1 s for 1 MB
             return int(1e6 * time.process_time())
@@ -117,79 +127,8 @@ class Watch:
     def free(self) -> dict[str, Any]:
         """Shut down the process group's connections, so that its calls fail."""
         for fd in sockets() - self._before:
-            try:
-                with socket.socket(fileno=os.dup(fd)) as connection:
-                    connection.getpeername()
-                    connection.shutdown(socket.SHUT_RDWR)
-            except OSError:  # it listens, or was closed meanwhile
-                pass
+            shut_down(fd)
         return {}
-
-
-def sockets() -> set[int]:
-    """Return the descriptors of this process that are network sockets."""
-    found = set()
-    for name in os.listdir("/dev/fd") if os.path.isdir("/dev/fd") else []:
-        try:
-            if stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                with socket.socket(fileno=os.dup(int(name))) as s:
-                    if s.family in (socket.AF_INET, socket.AF_INET6):
-                        found.add(int(name))
-        except OSError:  # closed meanwhile
-            pass
-    return found
-
-
-def bytes_moved(fd: int) -> int:
-    """Return how many bytes a TCP connection has sent and received, by the kernel.
-
-    Source: struct tcp_info in linux/tcp.h, which ends earlier in old kernels.
-    """
-    try:
-        with socket.socket(fileno=os.dup(fd)) as connection:
-            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    except OSError:  # closed meanwhile
-        return 0
-    return sum(struct.unpack_from("QQ", info, ACKED)) if len(info) >= ACKED + 16 else 0
-
-
-def stack(frame: FrameType | None) -> list[FrameType]:
-    """Return the frames of a stack, outermost first."""
-    frames = []
-    while frame is not None:
-        frames.append(frame)
-        frame = frame.f_back
-    return frames[::-1]
-
-
-def is_cell(filename: str) -> bool:
-    """Tell whether code comes from a cell rather than from a file."""
-    return "ipykernel_" in filename or filename.startswith("<ipython-input")
-
-
-def waiting_call(
-    library: list[FrameType], inner: FrameType | None
-) -> tuple[str, FrameType | None]:
-    """Name the call that waits for other ranks, if there is one, and its frame.
-
-    library: the frames inside the learner's innermost frame `inner`.
-    """
-    for frame in library:
-        path = frame.f_code.co_filename.replace("\\", "/")
-        if path.endswith(GUARD) and frame.f_code.co_name == "compare":
-            return frame.f_locals["name"], frame
-        if path.endswith((CONCAT, COLLECTIVES)):
-            return frame.f_code.co_name, frame
-    if not library and inner is not None:
-        called = current_call(inner)
-        if called is not None and waits(called, inner):
-            return ast.unparse(called), None
-    return "", None
-
-
-def joins(frame: FrameType) -> bool:
-    """Tell whether a frame waits for another thread."""
-    return frame.f_code.co_filename == threading.__file__
 
 
 def arguments(frame: FrameType | None) -> dict[str, Any]:
@@ -235,31 +174,3 @@ def members(group: object) -> list[int] | None:
         return dist.get_process_group_ranks(group)
     except (KeyError, ValueError):
         return None
-
-
-def waits(called: ast.expr, frame: FrameType) -> bool:
-    """Tell whether a call is ``wait`` of async work, or ``get`` of a store."""
-    if not isinstance(called, ast.Attribute) or called.attr not in ("wait", "get"):
-        return False
-    if not isinstance(called.value, ast.Name):
-        return called.attr == "wait"  # works[0].wait() and the like
-    name = called.value.id
-    owner = frame.f_locals.get(name, frame.f_globals.get(name))
-    return type(owner).__module__.startswith(DISTRIBUTED)
-
-
-def current_call(frame: FrameType) -> ast.expr | None:
-    """Return the function of the call that the frame is in, as an expression."""
-    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
-    if None in positions:
-        return None
-    first, last, start, end = positions
-    name = frame.f_code.co_filename
-    lines = [linecache.getline(name, n) for n in range(first, last + 1)]
-    lines[-1] = lines[-1].encode()[:end].decode(errors="ignore")
-    lines[0] = lines[0].encode()[start:].decode(errors="ignore")
-    try:
-        node = ast.parse("".join(lines).strip(), mode="eval").body
-    except SyntaxError:
-        return None
-    return node.func if isinstance(node, ast.Call) else None

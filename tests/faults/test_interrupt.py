@@ -2,6 +2,7 @@
 """Interrupts: ■ in JupyterLab, Ctrl-C in IPython; and faults in a real kernel."""
 
 import os
+import signal
 import time
 
 import pytest
@@ -178,3 +179,15 @@ def test_kernel_interrupt(book):
     presser.join()
     assert text.splitlines()[0] == "interrupted:"
     works(book)
+
+
+def test_an_interrupt_between_cells_ends_no_engine(patient, cells):
+    """Also where a cell ends, or begins, at that moment."""
+    for _ in range(20):
+        done = [patient.view.execute("y = 1", block=False) for _ in range(5)]
+        while not all(result.ready() for result in done):
+            for pid in patient.pids.values():
+                os.kill(pid, signal.SIGINT)
+            time.sleep(0.001)
+    assert patient.dead() == []
+    mended(cells, patient, [])

@@ -45,6 +45,27 @@ def test_a_rank_that_waits_while_its_thread_computes_is_stuck(cells, world):
     mended(cells, world, [])
 
 
+def test_a_rank_that_sleeps_and_lets_no_thread_answer_is_freed(cells, world):
+    report = cells.report(
+        "import ctypes\n"
+        "if rank == 1:\n    ctypes.PyDLL(None).sleep(1000)  # keeps Python's lock\n"
+        "dist.barrier()"
+    )
+    assert report.splitlines() == [
+        "stuck: ranks 0, 2 wait for rank 1",
+        f"  [ranks 0, 2] wait in barrier at line 5 for {PATIENCE:g} s",
+        "  [rank 1] does not answer, and does not compute",
+        REPAIRED,
+    ]
+    mended(cells, world, [])
+
+
+def test_a_rank_that_computes_and_lets_no_thread_answer(cells, world):
+    cells.good("big = 7 ** (6_000_000 * (rank == 1))\ndist.barrier()")
+    cells.good("del big")
+    mended(cells, world, [])
+
+
 def test_one_message_that_takes_longer_than_the_patience(cells, world):
     patient, world.patience = world.patience, 0.05
     try:

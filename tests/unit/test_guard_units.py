@@ -50,6 +50,15 @@ def test_table_shows_only_columns_that_say_something(rank_0):
     ]
 
 
+def test_strides_of_contiguous_tensors_do_not_matter(rank_0):
+    one = record("broadcast", tensor=torch.arange(3).view(3, 1), src=0)
+    two = record("broadcast", tensor=torch.arange(3).view(1, 3).t(), src=0)
+    assert guard.verdict({0: one, 1: two}) == ""
+    wide = record("broadcast", tensor=torch.ones(2, 3), src=0)
+    turned = record("broadcast", tensor=torch.ones(3, 2).t(), src=0)
+    assert "layout in memory" in guard.verdict({0: wide, 1: turned})
+
+
 def test_scalar_is_not_a_vector(rank_0):
     one = record("all_reduce", tensor=torch.ones(()))
     assert guard.shape(one) == "()"

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from course_utils import watch
+from course_utils import connections, stacks, watch
 
 
 class Holder:
@@ -32,7 +32,7 @@ class Holder:
     def __enter__(self):
         self.thread.start()
         assert self.entered.wait(10)
-        frames = watch.stack(sys._current_frames()[self.thread.ident])
+        frames = stacks.stack(sys._current_frames()[self.thread.ident])
         self.cell = [f for f in frames if f.f_code.co_filename == self.name]
         return self
 
@@ -52,7 +52,7 @@ class Holder:
 )
 def test_current_call(source, function):
     with Holder(source) as held:
-        found = watch.current_call(held.cell[-1])
+        found = stacks.current_call(held.cell[-1])
     assert found is not None
     assert ast.unparse(found) == function
 
@@ -67,7 +67,7 @@ def test_current_call(source, function):
     ],
 )
 def test_is_cell(name, cell):
-    assert watch.is_cell(name) is cell
+    assert stacks.is_cell(name) is cell
 
 
 def test_waits_only_for_works_and_stores():
@@ -78,17 +78,17 @@ def test_waits_only_for_works_and_stores():
     def called(text: str):
         return ast.parse(text, mode="eval").body
 
-    assert watch.waits(called("store.get"), Frame)
-    assert watch.waits(called("works[0].wait"), Frame)
-    assert not watch.waits(called("done.wait"), Frame)
-    assert not watch.waits(called("nothing.wait"), Frame)
-    assert not watch.waits(called("store.set"), Frame)
-    assert not watch.waits(called("wait"), Frame)
-    assert not watch.waits(called("table[0].get"), Frame)
+    assert stacks.waits(called("store.get"), Frame)
+    assert stacks.waits(called("works[0].wait"), Frame)
+    assert not stacks.waits(called("done.wait"), Frame)
+    assert not stacks.waits(called("nothing.wait"), Frame)
+    assert not stacks.waits(called("store.set"), Frame)
+    assert not stacks.waits(called("wait"), Frame)
+    assert not stacks.waits(called("table[0].get"), Frame)
 
 
 def test_stack_is_outermost_first():
-    frames = watch.stack(sys._getframe())
+    frames = stacks.stack(sys._getframe())
     assert frames[-1] is sys._getframe()
     assert frames[0].f_back is None
 
@@ -115,12 +115,12 @@ def test_no_group_means_no_sequences():
 def test_sockets_are_those_of_the_network():
     import socket
 
-    before = watch.sockets()
+    before = connections.sockets()
     with socket.socket() as one, socket.socket(socket.AF_UNIX) as other:
-        found = watch.sockets() - before
+        found = connections.sockets() - before
         assert one.fileno() in found
         assert other.fileno() not in found
-    assert watch.sockets() == before
+    assert connections.sockets() == before
 
 
 def test_thread_that_is_joined():
@@ -136,11 +136,11 @@ def test_thread_that_is_joined():
     joining.start()
     try:
         for _ in range(1000):
-            frames = watch.stack(sys._current_frames().get(joining.ident))
-            if frames and watch.joins(frames[-1]):
+            frames = stacks.stack(sys._current_frames().get(joining.ident))
+            if frames and stacks.joins(frames[-1]):
                 break
-        assert watch.joins(frames[-1])
-        assert not watch.joins(sys._getframe())
+        assert stacks.joins(frames[-1])
+        assert not stacks.joins(sys._getframe())
     finally:
         stop.set()
         joining.join(10)
