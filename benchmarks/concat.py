@@ -276,8 +276,8 @@ def on_the_wire(way: Callable, shard) -> int:
 
 
 def sent_bytes() -> int:
-    """Return the bytes that arrived of what this process sent on TCP connections."""
-    total, offset = 0, 120  # of tcpi_bytes_acked in struct tcp_info (linux/tcp.h)
+    """Return the bytes that this process has sent on TCP connections, each once."""
+    total, offset = 0, 200  # of tcpi_bytes_sent in struct tcp_info (linux/tcp.h)
     for name in os.listdir("/proc/self/fd"):
         copy = -1
         try:
@@ -287,7 +287,8 @@ def sent_bytes() -> int:
             connection = socket.socket(fileno=os.dup(copy))
             with connection:
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            total += struct.unpack_from("Q", info, offset)[0]
+            sent, again = struct.unpack_from("QQ", info, offset)
+            total += sent - again
         except (OSError, struct.error):  # closed meanwhile, or not TCP
             continue
         finally:

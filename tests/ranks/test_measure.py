@@ -139,7 +139,7 @@ def seen(way, size):
 
 
 def sent_bytes():
-    """Return the bytes that arrived of what this process sent on TCP connections."""
+    """Return the bytes that this process has sent on TCP connections, each once."""
     total = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -147,7 +147,8 @@ def sent_bytes():
                 continue
             with socket.socket(fileno=os.dup(int(name))) as connection:
                 info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            total += struct.unpack_from("Q", info, 120)[0]  # tcpi_bytes_acked
+            sent, again = struct.unpack_from("QQ", info, 200)  # tcpi_bytes_sent
+            total += sent - again
         except (OSError, struct.error):  # closed meanwhile, or not TCP
             continue
     return total
