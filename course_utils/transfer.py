@@ -18,9 +18,9 @@ shards, in units of all_gather and torch.cat):
     16 MiB    2      0.2     0.4                     0.9
     16 MiB    4      0.5     0.5                     0.8
 
-Small shards pay for telling the sizes; there is no size at which another way that
-knows them already wins by more. On nccl, which has not been measured here, equal
-pieces take the single-tensor collective, which is made for them.
+Small shards pay for telling the sizes, which the ways for equal shards leave out. On
+nccl, which has not been measured here, equal pieces take the single-tensor
+collective, which is made for them.
 """
 
 from __future__ import annotations
