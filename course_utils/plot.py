@@ -158,15 +158,19 @@ def timeline(spans: Sequence[Sequence[tuple[str, float, float]]]) -> Plot:
                 0.7,
                 left=start - first,
                 color="white" if waits else colour,
-                edgecolor=colour,
+                edgecolor=colour if waits else "white",
                 hatch="////" if waits else None,
             )
+            style = {"ha": "center", "va": "center", "size": 8, **FONT}
             if stop - start > 0.08 * (last - first):
-                style = {"ha": "center", "va": "center", "size": 8, **FONT}
                 if waits:
                     style["bbox"] = {"facecolor": "white", "linewidth": 0, "pad": 1}
                 style["color"] = DARK if waits else ink(colour)
                 axes.text((start + stop) / 2 - first, rank, what, **style)
+            elif stop == row[-1][2]:  # too narrow for its name, but there is room
+                style |= {"ha": "left", "color": DARK}
+                axes.text(stop - first + 0.01 * (last - first), rank, what, **style)
+    axes.set_xlim(0, 1.1 * (last - first))
     axes.set_yticks(range(len(spans)), [f"rank {rank}" for rank in range(len(spans))])
     axes.set_ylim(len(spans) - 0.5, -0.5)
     axes.set_xlabel("seconds since the first rank began", size=8, **FONT)
