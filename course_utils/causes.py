@@ -31,6 +31,10 @@ def stopped(states, waiting, source) -> str:
     still = having(states, "stopped")
     if still:
         return f"{these_ranks(still)} was stopped from outside, as by SIGSTOP"
+    mute = having(states, "silent")
+    if mute:
+        waits = "wait" if len(mute) > 1 else "waits"
+        return f"{these_ranks(mute)} {waits} in C++ without giving Python's lock away"
     return ""
 
 

@@ -55,6 +55,7 @@ def test_a_rank_that_sleeps_and_lets_no_thread_answer_is_freed(cells, world):
         "stuck: ranks 0, 2 wait for rank 1",
         f"  [ranks 0, 2] wait in barrier at line 5 for {PATIENCE:g} s",
         "  [rank 1] does not answer, and does not compute",
+        "  likely cause: rank 1 waits in C++ without giving Python's lock away",
         REPAIRED,
     ]
     mended(cells, world, [])

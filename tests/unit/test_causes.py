@@ -18,6 +18,11 @@ STOPPED, ABSENT = RankState("stopped"), RankState("absent")
 RECV = {"call": "recv"}
 
 CASES = [
+    (
+        {0: waits(), 1: RankState("silent")},
+        "dist.barrier()",
+        "rank 1 waits in C++ without giving Python's lock away",
+    ),
     ({0: waits(), 1: MISSED}, "", "rank 1 left the cell before barrier"),
     (
         {0: waits(), 1: FINISHED, 2: MISSED},
