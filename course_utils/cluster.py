@@ -85,6 +85,11 @@ class Forked:
         """Raise ForkParentError if the fork parent has ended."""
         self.parent.check()
 
+    def controller_words(self) -> str:
+        """Return the last lines that the controller wrote."""
+        log = self.folder / "log" / "ipcontroller.log"
+        return tail(log.read_text(errors="replace"), 10) if log.exists() else ""
+
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
         engines = self.client.cluster.engine_set.stop_data.get("engines", {})
@@ -159,9 +164,12 @@ class HandedOver:
 
     def check_started(self) -> None:
         """Raise StartError if the controller has ended."""
-        controller = self.cluster.controller
-        if controller.state == "after":
-            raise StartError(f"the controller ended:\n{controller.get_output()}")
+        if self.cluster.controller.state == "after":
+            raise StartError(f"the controller ended:\n{self.controller_words()}")
+
+    def controller_words(self) -> str:
+        """Return what the controller wrote."""
+        return self.cluster.controller.get_output()
 
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
@@ -240,8 +248,12 @@ def connect(world: Forked | HandedOver, cluster: Cluster, limit: float) -> Clien
             return in_thread(cluster, partial(cluster.connect_client, timeout=TRY))
         except (TimeoutError, RuntimeError) as error:
             world.check_started()
-            if isinstance(error, RuntimeError) or time.monotonic() > deadline:
-                raise StartError(f"the controller did not start: {error}") from None
+            ended = cluster.controller.state == "after"
+            if ended or isinstance(error, RuntimeError) or time.monotonic() > deadline:
+                raise StartError(
+                    f"the controller {'ended' if ended else 'did not start'}: {error}; "
+                    f"its last words:\n{world.controller_words() or '(none)'}"
+                ) from None
 
 
 def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:

@@ -24,6 +24,7 @@ import os
 import select
 import shutil
 import signal
+import socket
 import sys
 import threading
 import time
@@ -32,6 +33,7 @@ from collections.abc import Iterable
 
 import psutil
 
+LOOPBACK = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 ENGINE_MODULES = (  # imported by an engine only once it runs
@@ -69,9 +71,25 @@ def main() -> None:
 
 
 def controller_main(argv: list[str]) -> None:
-    """Run the controller, whose heart monitor, a fork of it, ends with it."""
+    """Run the controller, whose heart monitor, a fork of it, ends with it.
+
+    ipyparallel looks for free ports, lets them go, and binds them a moment later:
+    by then another process may have one, and the controller would not be heard.
+    """
     import ipyparallel.controller.app
 
+    held: list[socket.socket] = []
+
+    def reserved(count: int) -> list[int]:
+        """Hold free ports: bound, but not listening, as zmq will in a moment."""
+        for _ in range(count):
+            holder = socket.socket()
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind((LOOPBACK, 0))
+            held.append(holder)
+        return [holder.getsockname()[1] for holder in held[-count:]]
+
+    ipyparallel.util.select_random_ports = reserved
     controller = os.getpid()
     os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
     ipyparallel.controller.app.main(argv=argv)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 import worlds
-from faults.cells import Cells, mended, prepare
+from faults.cells import LIMIT, Cells, mended, prepare
 from faults.rows import REPAIRED
 from ipyparallel import interactive
 
@@ -181,13 +181,17 @@ def test_kernel_interrupt(book):
     works(book)
 
 
-def test_an_interrupt_between_cells_ends_no_engine(patient, cells):
+def test_an_interrupt_between_cells_ends_no_engine(cells):
     """Also where a cell ends, or begins, at that moment."""
-    for _ in range(20):
-        done = [patient.view.execute("y = 1", block=False) for _ in range(5)]
-        while not all(result.ready() for result in done):
-            for pid in patient.pids.values():
-                os.kill(pid, signal.SIGINT)
-            time.sleep(0.001)
-    assert patient.dead() == []
-    mended(cells, patient, [])
+    with launch(3) as world:
+        prepare(cells)
+        for _ in range(20):
+            done = [world.view.execute("y = 1", block=False) for _ in range(5)]
+            deadline = time.monotonic() + LIMIT
+            while not all(result.ready() for result in done):
+                assert time.monotonic() < deadline
+                for pid in world.pids.values():
+                    os.kill(pid, signal.SIGINT)
+                time.sleep(0.001)
+        assert world.dead() == []
+        mended(cells, world, [])
