@@ -19,10 +19,7 @@ import importlib.util
 import json
 import os
 import shutil
-import socket
-import stat
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -43,12 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
-    parser.add_argument(
-        "--ranks",
-        type=int,
-        default=4,
-        help="4 gives the figures",
-    )
+    parser.add_argument("--ranks", type=int, default=4, help="the figures are of 4")
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--mpi", action="store_true", help=argparse.SUPPRESS)
@@ -157,14 +149,10 @@ def even_ways() -> dict[str, Callable]:
         return torch.cat(parts)
 
     def bare_gather(shard):
-        root = dist.get_rank() == 0
-        parts = (
-            [torch.empty_like(shard) for _ in range(dist.get_world_size())]
-            if root
-            else None
-        )
-        dist.gather(shard, parts)
-        return torch.cat(parts) if root else None
+        ranks = dist.get_world_size() if dist.get_rank() == 0 else 0
+        parts = [torch.empty_like(shard) for _ in range(ranks)]
+        dist.gather(shard, parts or None)
+        return torch.cat(parts) if parts else None
 
     def single(shard):
         whole = shard.new_empty(len(shard) * dist.get_world_size())
@@ -277,24 +265,9 @@ def on_the_wire(way: Callable, shard) -> int:
 
 def sent_bytes() -> int:
     """Return the bytes that this process has sent on TCP connections, each once."""
-    total, offset = 0, 200  # of tcpi_bytes_sent in struct tcp_info (linux/tcp.h)
-    for name in os.listdir("/proc/self/fd"):
-        copy = -1
-        try:
-            copy = os.dup(int(name))
-            if not stat.S_ISSOCK(os.fstat(copy).st_mode):
-                continue
-            connection = socket.socket(fileno=os.dup(copy))
-            with connection:
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            sent, again = struct.unpack_from("QQ", info, offset)
-            total += sent - again
-        except (OSError, struct.error):  # closed meanwhile, or not TCP
-            continue
-        finally:
-            if copy >= 0:
-                os.close(copy)
-    return total
+    from course_utils.connections import sockets, traffic
+
+    return sum(traffic(fd)[0] for fd in sockets())
 
 
 def peak(way: Callable, shard) -> int:

@@ -27,7 +27,7 @@ def likely_cause(states: dict[int, RankState], source: str) -> str:
 
 
 def stopped(states, waiting, source) -> str:
-    """A rank does not run at all."""
+    """A rank is stopped, or sleeps and lets no thread of Python run."""
     still = having(states, "stopped")
     if still:
         return f"{these_ranks(still)} was stopped from outside, as by SIGSTOP"

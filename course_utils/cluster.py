@@ -60,13 +60,13 @@ class Forked:
             controller=[f"--ip={LOOPBACK}", *CONTROLLER, *common],
             environment=environment(),
         )
-        self.client = None
+        self.cluster = self.client = None
 
     def start(self, limit: float) -> None:
         """Start controller and engines, and connect; `limit` in seconds."""
         from course_utils import launchers
 
-        cluster = launchers.ForkedCluster(
+        self.cluster = cluster = launchers.ForkedCluster(
             controller=launchers.ForkedControllerLauncher,
             engines=launchers.ForkedEngineSetLauncher,
             fork_parent=self.parent,
@@ -82,8 +82,9 @@ class Forked:
         start_engines(self, cluster, limit)
 
     def check_started(self) -> None:
-        """Raise ForkParentError if the fork parent has ended."""
+        """Raise an error if the fork parent or the controller has ended."""
         self.parent.check()
+        check_controller(self)
 
     def controller_words(self) -> str:
         """Return the last lines that the controller wrote."""
@@ -164,8 +165,7 @@ class HandedOver:
 
     def check_started(self) -> None:
         """Raise StartError if the controller has ended."""
-        if self.cluster.controller.state == "after":
-            raise StartError(f"the controller ended:\n{self.controller_words()}")
+        check_controller(self)
 
     def controller_words(self) -> str:
         """Return what the controller wrote."""
@@ -248,12 +248,18 @@ def connect(world: Forked | HandedOver, cluster: Cluster, limit: float) -> Clien
             return in_thread(cluster, partial(cluster.connect_client, timeout=TRY))
         except (TimeoutError, RuntimeError) as error:
             world.check_started()
-            ended = cluster.controller.state == "after"
-            if ended or isinstance(error, RuntimeError) or time.monotonic() > deadline:
+            if isinstance(error, RuntimeError) or time.monotonic() > deadline:
+                words = world.controller_words() or "(none)"
                 raise StartError(
-                    f"the controller {'ended' if ended else 'did not start'}: {error}; "
-                    f"its last words:\n{world.controller_words() or '(none)'}"
+                    f"the controller did not start: {error}; its last words:\n{words}"
                 ) from None
+
+
+def check_controller(world: Forked | HandedOver) -> None:
+    """Raise StartError, with its last words, if the controller has ended."""
+    if world.cluster.controller.state == "after":
+        words = world.controller_words() or "(none)"
+        raise StartError(f"the controller ended; its last words:\n{words}")
 
 
 def wait_for_engines(cluster: Forked | HandedOver, limit: float) -> None:

@@ -7,8 +7,8 @@ import socket
 import stat
 import struct
 
-# Where tcpi_bytes_acked stands in struct tcp_info; tcpi_bytes_received is next.
-ACKED = 120
+# Where these stand in struct tcp_info (linux/tcp.h), which old kernels cut short.
+RECEIVED, SENT, SENT_AGAIN = 128, 200, 208
 
 
 def sockets() -> set[int]:
@@ -25,17 +25,20 @@ def sockets() -> set[int]:
     return found
 
 
-def bytes_moved(fd: int) -> int:
-    """Return how many bytes a TCP connection has sent and received, by the kernel.
+def traffic(fd: int) -> tuple[int, int]:
+    """Return the bytes that a TCP connection has sent, each once, and received.
 
-    Source: struct tcp_info in linux/tcp.h, which ends earlier in old kernels.
+    Counted by the kernel; zeros for what only listens or was closed meanwhile.
     """
     try:
         with socket.socket(fileno=os.dup(fd)) as connection:
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    except OSError:  # closed meanwhile
-        return 0
-    return sum(struct.unpack_from("QQ", info, ACKED)) if len(info) >= ACKED + 16 else 0
+        received, sent, again = (
+            struct.unpack_from("Q", info, at)[0] for at in (RECEIVED, SENT, SENT_AGAIN)
+        )
+    except (OSError, struct.error):
+        return 0, 0
+    return sent - again, received
 
 
 def shut_down(fd: int) -> None:

@@ -49,9 +49,7 @@ def waiting_call(
         if path.endswith((CONCAT, COLLECTIVES)):
             return frame.f_code.co_name, frame
     if not library and inner is not None:
-        called = current_call(inner)
-        if called is not None and waits(called, inner):
-            return ast.unparse(called), None
+        return wait_in(inner), None
     return "", None
 
 
@@ -66,11 +64,9 @@ def idle_call(
 
     inner: the innermost frame; library: those inside the learner's innermost frame.
     """
-    called = current_call(inner)
-    if called is not None and waits(called, inner):
-        return ast.unparse(called), None
-    if called is None and method_called(inner) == "wait":
-        return "wait", None
+    call = wait_in(inner)
+    if call:
+        return call, None
     paths = [frame.f_code.co_filename.replace("\\", "/") for frame in library]
     if not paths or "/torch/" not in paths[-1]:
         return "", None
@@ -84,6 +80,17 @@ def idle_call(
         if frame.f_code.co_name == "_engine_run_backward":
             return "backward", frame
     return "", None
+
+
+def wait_in(inner: FrameType) -> str:
+    """Name the ``wait`` or ``get`` that a frame is in the call of; "" if none.
+
+    Without source it is "wait", whatever it is called on.
+    """
+    called = current_call(inner)
+    if called is None:
+        return "wait" if method_called(inner) == "wait" else ""
+    return ast.unparse(called) if waits(called, inner) else ""
 
 
 def waits(called: ast.expr, frame: FrameType) -> bool:

@@ -115,13 +115,12 @@ class Stage:
         middle = self.lefts[piece] + self.widths[piece] / 2
         ends = self.top(message.src), self.top(message.dst)
         label = f"{message.src}→{message.dst}"
-        if message.dst == message.src + 1:
-            page.arrow([(middle, ends[0] + self.height), (middle, ends[1])])
-            page.write(middle + 0.1, ends[1] - ROW_GAP / 2, label, 8, ha="left")
-            return
-        if message.dst == message.src - 1:
-            page.arrow([(middle, ends[0]), (middle, ends[1] + self.height)])
-            page.write(middle + 0.1, ends[0] - ROW_GAP / 2, label, 8, ha="left")
+        if abs(message.dst - message.src) == 1:
+            down = message.dst > message.src
+            begin = ends[0] + self.height if down else ends[0]
+            stop = ends[1] if down else ends[1] + self.height
+            page.arrow([(middle, begin), (middle, stop)])
+            page.write(middle + 0.1, max(ends) - ROW_GAP / 2, label, 8, ha="left")
             return
         side = self.lefts[piece] + self.widths[piece]
         levels = [y + self.height / 2 for y in ends]

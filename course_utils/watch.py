@@ -18,7 +18,7 @@ from typing import Any
 
 from IPython import get_ipython
 
-from course_utils.connections import bytes_moved, shut_down, sockets
+from course_utils.connections import shut_down, sockets, traffic
 from course_utils.stacks import (
     idle_call,
     is_cell,
@@ -122,7 +122,7 @@ class Watch:
     def _moved(self) -> int:
         if not hasattr(socket, "TCP_INFO"):  # CPU time stands in, 1 s for 1 MB
             return int(1e6 * time.process_time())
-        return sum(bytes_moved(fd) for fd in sockets() - self._before)
+        return sum(sum(traffic(fd)) for fd in sockets() - self._before)
 
     def free(self) -> dict[str, Any]:
         """Shut down the process group's connections, so that its calls fail."""

@@ -92,6 +92,22 @@ def test_engine_that_ends_while_it_starts(monkeypatch, engines, argument, code, 
     assert not worlds.left_after(started_since(before))
 
 
+@pytest.mark.parametrize("engines", [None, "local"])
+def test_controller_that_ends_while_it_starts(monkeypatch, engines):
+    before, connect = worlds.family(), cluster.connect
+
+    def dying(world, started, limit):
+        psutil.Process(started.controller.pid).kill()
+        return connect(world, started, limit)
+
+    monkeypatch.setattr(cluster, "connect", dying)
+    with pytest.raises(
+        cluster.StartError, match=r"^the controller ended; its last words:\n.+"
+    ):
+        launch(2, engines=engines)
+    assert not worlds.left_after(started_since(before))
+
+
 def test_torch_that_cannot_be_imported(monkeypatch, tmp_path):
     """The process that forks the ranks tells why it ended."""
     before = worlds.family()

@@ -7,16 +7,13 @@ from course_utils.text import RankError
 
 MIB = 2**20
 ON_RANKS = r'''
-import os
-import socket
-import stat
-import struct
 import time
 
 import torch
 import torch.distributed as dist
 
 from course_utils import concat
+from course_utils.connections import sockets, traffic
 from course_utils.measure import peak_memory, seconds
 from course_utils.resident import resident_memory
 
@@ -140,18 +137,7 @@ def seen(way, size):
 
 def sent_bytes():
     """Return the bytes that this process has sent on TCP connections, each once."""
-    total = 0
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            if not stat.S_ISSOCK(os.fstat(int(name)).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(int(name))) as connection:
-                info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-            sent, again = struct.unpack_from("QQ", info, 200)  # tcpi_bytes_sent
-            total += sent - again
-        except (OSError, struct.error):  # closed meanwhile, or not TCP
-            continue
-    return total
+    return sum(traffic(fd)[0] for fd in sockets())
 
 
 def wire(way, size):

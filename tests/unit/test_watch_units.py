@@ -4,6 +4,7 @@ import ast
 import linecache
 import sys
 import threading
+import time
 
 import pytest
 import torch
@@ -121,6 +122,27 @@ def test_sockets_are_those_of_the_network():
         assert one.fileno() in found
         assert other.fileno() not in found
     assert connections.sockets() == before
+
+
+def test_traffic_is_that_of_one_connection():
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_connection(server.getsockname()) as one:
+            other, _ = server.accept()
+            with other:
+                one.sendall(bytes(1000))
+                other.sendall(bytes(30))
+                for _ in range(1000):
+                    if connections.traffic(other.fileno()) == (30, 1000):
+                        break
+                    time.sleep(0.01)
+                assert connections.traffic(one.fileno()) == (1000, 30)
+                assert connections.traffic(other.fileno()) == (30, 1000)
+                connections.shut_down(one.fileno())
+                assert one.recv(100) == bytes(30) and one.recv(1) == b""
+        assert connections.traffic(server.fileno()) == (0, 0)
+    assert connections.traffic(1 << 20) == (0, 0)
 
 
 def test_thread_that_is_joined():
