@@ -38,11 +38,12 @@ test: $(STAMP) ## run every check and every test, all notebooks included
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
 
-bench: $(STAMP) ## measure launch, %%px, concat, collectives and memory
+bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory
 	$(BIN)/python benchmarks/launch.py $(ARGS)
 	$(BIN)/python benchmarks/px.py $(ARGS)
 	$(BIN)/python benchmarks/concat.py $(ARGS)
 	$(BIN)/python benchmarks/collectives.py $(ARGS)
+	$(BIN)/python benchmarks/model.py $(ARGS)
 	$(BIN)/python benchmarks/memory.py $(ARGS)
 
 clean: ## remove .venv and caches

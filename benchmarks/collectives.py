@@ -15,7 +15,6 @@ import importlib.util
 import json
 import os
 import select
-import shutil
 import statistics
 import subprocess
 import sys
@@ -128,7 +127,7 @@ class Served:
         torchrun = [sys.executable, "-m", "torch.distributed.run"]
         launcher = {
             "torch": [*torchrun, f"--nproc-per-node={world}"],
-            "mpi": [shutil.which("mpiexec") or "", "-n", str(world), sys.executable],
+            "mpi": [figures.mpiexec() or "", "-n", str(world), sys.executable],
         }[worker]
         self.folder = tempfile.TemporaryDirectory(prefix="bench-")
         paths = [os.path.join(self.folder.name, name) for name in ("asked", "answers")]
@@ -200,7 +199,7 @@ def serve() -> None:
 def has_mpi() -> bool:
     """Tell whether mpi4py and an MPI are installed."""
     there = importlib.util.find_spec("mpi4py") is not None
-    return there and shutil.which("mpiexec") is not None
+    return there and figures.mpiexec() is not None
 
 
 def serve_mpi() -> None:
@@ -212,7 +211,14 @@ def serve_mpi() -> None:
 
     comm = MPI.COMM_WORLD
     asked = None if comm.rank else Asked()
-    while (job := comm.bcast(asked.next() if asked else None)) is not None:
+    while True:
+        job = asked.next() if asked else None
+        # A rank that waits in MPI takes a whole core, also from whose turn it is.
+        together = comm.Ibarrier()
+        while not together.Test():
+            time.sleep(0.01)
+        if (job := comm.bcast(job)) is None:
+            break
         operation, size, calls = job
         shard = np.full(size // 4 // comm.size, comm.rank, dtype=np.float32)
         full = np.zeros(size // 4, dtype=np.float32)
@@ -242,7 +248,7 @@ def report(rows: list[dict]) -> None:
             f"{1e3 * row['ours']:.2f}",
             f"{1e3 * row['torch']:.2f}",
             f"{row['ratio']:.2f}",
-            f"{1e3 * row['mpi']:.2f}" if "mpi" in row else "",
+            f"{1e3 * row['mpi']:.3f}" if "mpi" in row else "",
         )
         for row in rows
     ]

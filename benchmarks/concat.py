@@ -18,7 +18,6 @@ import argparse
 import importlib.util
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -66,7 +65,7 @@ def run_ranks(options: argparse.Namespace, result: Path, mpi: bool) -> list[dict
     script = [__file__, "--worker", str(result), "--rounds", str(options.rounds)]
     script += ["--sizes", *map(str, options.sizes), "--ranks", str(options.ranks)]
     if mpi:
-        mpiexec = shutil.which("mpiexec")
+        mpiexec = figures.mpiexec()
         if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
             print("mpi4py: not installed, left out")
             return []

@@ -8,13 +8,14 @@ from course_utils.text import RankError
 MIB = 2**20
 ON_RANKS = r'''
 import time
+from functools import partial
 
 import torch
 import torch.distributed as dist
 
 from course_utils import concat
 from course_utils.connections import sockets, traffic
-from course_utils.measure import peak_memory, seconds
+from course_utils.measure import in_turns, peak_memory, seconds
 from course_utils.resident import resident_memory
 
 
@@ -222,6 +223,17 @@ def test_the_slowest_rank_counts_and_all_are_told(some):
     assert min(told[0].times) >= 0.05
 
 
+def test_functions_take_turns(some):
+    """A stretch in which the machine is busy hits every function, not one of them."""
+    order = "(n := [], in_turns({k: partial(n.append, k) for k in 'ab'}, 3), n)[2]"
+    warmed_up = ["a"] * 4 + ["b"] * 4
+    assert some.run(eval, order) == [[*warmed_up, *"ababab"]] * len(some)
+    timings = some.run(eval, "in_turns({'a': int, 'b': partial(time.sleep, 0.05)}, 3)")
+    assert all(timing == timings[0] for timing in timings)
+    assert list(timings[0]) == ["a", "b"]
+    assert min(timings[0]["b"].times) >= 0.05
+
+
 def test_the_check_of_the_result_runs_once_and_all_are_told(some):
     with pytest.raises(RankError, match="its result is wrong on rank 1") as failed:
         some.run(eval, "seconds(dist.get_rank, 2, correct=lambda r: r != 1)")
@@ -240,6 +252,8 @@ def test_the_check_of_the_result_runs_once_and_all_are_told(some):
         ("seconds(int, 2, warm_up=-1)", "expected whole numbers"),
         ("seconds(int, 2 + (dist.get_rank() == 1))", "than on rank 0 on rank 1"),
         ("seconds(int, 2 - 2 * (dist.get_rank() == 1))", "got others on rank 1"),
+        ("in_turns({'a': 3})", "function: expected something to call, got 3"),
+        ("in_turns({dist.get_rank() == 1: int})", "than on rank 0 on rank 1"),
     ],
 )
 def test_bad_input_gives_the_same_error_on_every_rank(some, call, said):
