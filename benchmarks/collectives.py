@@ -124,10 +124,12 @@ class Served:
     """A world that another launcher started, and that times what it is asked for."""
 
     def __init__(self, worker: str, world: int) -> None:
+        from course_utils.machine import find_mpiexec
+
         torchrun = [sys.executable, "-m", "torch.distributed.run"]
         launcher = {
             "torch": [*torchrun, f"--nproc-per-node={world}"],
-            "mpi": [figures.mpiexec() or "", "-n", str(world), sys.executable],
+            "mpi": [find_mpiexec() or "", "-n", str(world), sys.executable],
         }[worker]
         self.folder = tempfile.TemporaryDirectory(prefix="bench-")
         paths = [os.path.join(self.folder.name, name) for name in ("asked", "answers")]
@@ -198,8 +200,10 @@ def serve() -> None:
 
 def has_mpi() -> bool:
     """Tell whether mpi4py and an MPI are installed."""
+    from course_utils.machine import find_mpiexec
+
     there = importlib.util.find_spec("mpi4py") is not None
-    return there and figures.mpiexec() is not None
+    return there and find_mpiexec() is not None
 
 
 def serve_mpi() -> None:

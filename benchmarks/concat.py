@@ -65,7 +65,9 @@ def run_ranks(options: argparse.Namespace, result: Path, mpi: bool) -> list[dict
     script = [__file__, "--worker", str(result), "--rounds", str(options.rounds)]
     script += ["--sizes", *map(str, options.sizes), "--ranks", str(options.ranks)]
     if mpi:
-        mpiexec = figures.mpiexec()
+        from course_utils.machine import find_mpiexec
+
+        mpiexec = find_mpiexec()
         if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
             print("mpi4py: not installed, left out")
             return []

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import median
-
-
-def mpiexec() -> str | None:
-    """Return the path of MPI's launcher: this environment's own, or one on the path."""
-    own = os.path.dirname(sys.executable)
-    return shutil.which("mpiexec", path=own) or shutil.which("mpiexec")
 
 
 def spread(values: Sequence[float], digits: int = 2) -> str:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from course_utils.fork import ForkParent
+from course_utils.machine import find_mpiexec
 
 if TYPE_CHECKING:
     from ipyparallel import Client, Cluster
@@ -161,7 +162,18 @@ class HandedOver:
         cluster.config.EngineLauncher.engine_args = ENGINE
         cluster.config.EngineLauncher.environment = environment()
         cluster.config.LocalEngineSetLauncher.delay = 0.0
-        start_engines(self, cluster, limit)
+        if self.profile is None and (mpiexec := find_mpiexec()):
+            cluster.config.MPILauncher.mpi_cmd = [mpiexec]
+        try:
+            start_engines(self, cluster, limit)
+        except FileNotFoundError as error:
+            cluster.engines.clear()  # none has started, and what stops them is missing
+            named = "engines" if self.engines else "profile"
+            raise StartError(
+                f"{named}={getattr(self, named)!r} starts the ranks with "
+                f"{error.filename}, which was not found: install it, or add its "
+                "folder to PATH"
+            ) from None
 
     def check_started(self) -> None:
         """Raise StartError if the controller has ended."""

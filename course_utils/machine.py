@@ -28,6 +28,15 @@ def can_fork() -> bool:
     return sys.platform == "linux"
 
 
+def find_mpiexec() -> str | None:
+    """Return the path of MPI's launcher: this environment's own, or one on PATH.
+
+    A kernel often runs with its environment's Python, but without its PATH.
+    """
+    own = os.path.dirname(sys.executable)
+    return shutil.which("mpiexec", path=own) or shutil.which("mpiexec")
+
+
 def available_memory() -> int:
     """Return the bytes that can be taken without swapping, container included."""
     free = psutil.virtual_memory().available

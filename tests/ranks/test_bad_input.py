@@ -108,6 +108,21 @@ def test_controller_that_ends_while_it_starts(monkeypatch, engines):
     assert not worlds.left_after(started_since(before))
 
 
+@pytest.mark.parametrize(
+    ("engines", "command"), [("mpi", "mpiexec"), ("slurm", "sbatch")]
+)
+def test_launcher_whose_command_is_not_there(monkeypatch, tmp_path, engines, command):
+    before = worlds.family()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(cluster, "find_mpiexec", lambda: None)
+    said = (
+        rf"^engines='{engines}' starts them with {command}, .* add its folder to PATH"
+    )
+    with pytest.raises(cluster.StartError, match=said):
+        launch(2, engines=engines)
+    assert not worlds.left_after(started_since(before))
+
+
 def test_torch_that_cannot_be_imported(monkeypatch, tmp_path):
     """The process that forks the ranks tells why it ended."""
     before = worlds.family()

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import shutil
 import socket
 
 import psutil
@@ -12,11 +11,12 @@ from ipyparallel import interactive
 from ipyparallel.cluster.launcher import LocalEngineSetLauncher
 
 from course_utils import launch
+from course_utils.machine import find_mpiexec
 
 NO_MPI = [
     reason
     for missing, reason in (
-        (shutil.which("mpiexec") is None, "there is no mpiexec"),
+        (find_mpiexec() is None, "there is no mpiexec"),
         (importlib.util.find_spec("mpi4py") is None, "mpi4py is not installed"),
     )
     if missing
