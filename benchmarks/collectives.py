@@ -2,10 +2,11 @@
 
 One run holds both worlds, the ranks of `launch(guard=False)` and those of torchrun,
 and they take turns: for each operation and size the same function times one side,
-then the other, several times. Both have one thread a rank and the same allocator
-settings. A cell is the median of the ratios of neighbouring turns, so that a busy
-moment hits both sides. Where mpi4py and an MPI are installed, `MPI.Allgather`,
-`Gather` and `Bcast` on the same buffers are shown beside them.
+then the other; a turn goes through all of them. Both sides have one thread a rank and
+the same allocator settings. A cell is the median of the ratios of neighbouring turns:
+a busy moment hits both sides, and no cell more than once or twice. Where mpi4py and
+an MPI are installed, `MPI.Allgather`, `Gather` and `Bcast` on the same buffers are
+shown beside them.
 """
 
 from __future__ import annotations
@@ -74,17 +75,18 @@ def compare(world: int, options: argparse.Namespace) -> list[dict]:
         sides = {"ours": partial(here, ranks)}
         for worker in ("torch", "mpi") if has_mpi() else ("torch",):
             sides[worker] = stack.enter_context(Served(worker, world)).ask
-        for operation, size in cells:
-            calls = max(3, options.calls // (8 if size >= 2**24 else 1))
-            job = (operation, size, calls)
-            seconds = {name: [] for name in sides}
-            for turn in range(options.turns):
+        taken = {cell: {name: [] for name in sides} for cell in cells}
+        for turn in range(options.turns):
+            for operation, size in cells:
+                calls = max(3, options.calls // (8 if size >= 2**24 else 1))
                 for name in list(sides)[:: 1 if turn % 2 else -1]:
-                    seconds[name].append(sides[name](job))
-            pairs = zip(seconds["ours"], seconds["torch"], strict=True)
-            row = {name: statistics.median(taken) for name, taken in seconds.items()}
-            row["ratio"] = statistics.median(ours / theirs for ours, theirs in pairs)
-            rows.append(row | {"world": world, "operation": operation, "size": size})
+                    seconds = sides[name]((operation, size, calls))
+                    taken[operation, size][name].append(seconds)
+    for (operation, size), seconds in taken.items():
+        pairs = zip(seconds["ours"], seconds["torch"], strict=True)
+        row = {name: statistics.median(of) for name, of in seconds.items()}
+        row["ratio"] = statistics.median(ours / theirs for ours, theirs in pairs)
+        rows.append(row | {"world": world, "operation": operation, "size": size})
     return rows
 
 
