@@ -23,7 +23,20 @@ LIMIT = 3600  # seconds for one run of pytest
 NOTHING_RAN = 5  # pytest's exit code where no test was selected
 COUNT = re.compile(r"(\d+) (passed|failed|skipped|errors?|xfailed|xpassed)\b")
 SPLIT = {"tests/faults/test_matrix.py": ("guarded", "not guarded")}  # runs of its own
-LONG = ("test_matrix", "test_export", "test_execute", "test_check", "test_measure")
+LONG = (  # part of the path; the longest first
+    "test_execute",
+    "test_export",
+    "test_matrix",
+    "notebooks/0",
+    "notebooks/solutions",
+    "test_clean_up",
+    "test_check",
+    "test_lab",
+    "test_ways_shown",
+    "test_launch",
+    "test_repair",
+    "tests/unit",
+)
 
 
 def groups() -> list[list[str]]:
@@ -33,17 +46,23 @@ def groups() -> list[list[str]]:
         for folder in ("faults", "notebooks", "ranks", "browser")
         for path in sorted((ROOT / "tests" / folder).glob("test_*.py"))
     ]
-    alone.sort(key=lambda path: not path.stem.startswith(LONG))
     lessons = sorted(ROOT.glob("notebooks/[0-9]*.ipynb"))
     halves = [lessons[::2], lessons[1::2]]
     solutions = sorted(ROOT.glob("notebooks/solutions/*.ipynb"))
-    paths = [*halves, *([path] for path in alone), solutions, [ROOT / "tests" / "unit"]]
+    unit = [ROOT / "tests" / "unit"]
+    paths = [*halves, solutions, unit, *([path] for path in alone)]
     named = [[str(p.relative_to(ROOT)) for p in group] for group in paths if group]
+    named.sort(key=lambda group: place(group[0]))
     return [
         [*group, "-k", part] if part else group
         for group in named
         for part in (("",) if "-k" in sys.argv else SPLIT.get(group[0], ("",)))
     ]
+
+
+def place(path: str) -> int:
+    """Return how late a run may start."""
+    return next((i for i, part in enumerate(LONG) if part in path), len(LONG))
 
 
 def run(group: list[str], arguments: list[str], folder: Path) -> tuple[int, str]:
