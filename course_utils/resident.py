@@ -2,6 +2,10 @@
 
 It asks the operating system, not torch, so it sees every page that was touched,
 whoever allocated it, and none that was not. Linux with glibc only.
+
+    return_freed_memory()               # before the first large tensor is made
+    with memory_limit(6 * shard.nbytes):
+        ...
 """
 
 from __future__ import annotations
@@ -14,10 +18,47 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from course_utils.measure import Memory
+from course_utils.quantities import show_bytes
 
 M_MMAP_THRESHOLD = -3  # of glibc's mallopt
 THRESHOLD = 64 * 1024  # bytes from which a block has pages of its own
 RESET_PEAK = "5"  # what /proc/self/clear_refs calls it (man 5 proc)
+SCRAPS = 8 * 2**20  # bytes in small gaps of the heap; a world that starts has 1 MiB
+
+
+class HeapUse(ctypes.Structure):
+    """What glibc's mallinfo2 returns, in bytes, of all arenas (man 3 mallinfo)."""
+
+    _fields_ = tuple(
+        (name, ctypes.c_size_t)
+        for name in (
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        )
+    )
+
+
+def return_freed_memory() -> None:
+    """Have glibc give every freed block of 64 KiB or more back to the system at once.
+
+    By default it keeps freed memory and hands it out again, which is fast, and hides
+    from the system what is in use. This holds for blocks made from now on, and for
+    the life of the process; large allocations get slow, since each page comes anew:
+    never time anything in the process afterwards.
+
+    Raises OSError where the C library is not glibc.
+    """
+    libc = _glibc()
+    libc.mallopt(M_MMAP_THRESHOLD, THRESHOLD)
+    libc.malloc_trim(0)
 
 
 @contextmanager
@@ -27,18 +68,14 @@ def resident_memory() -> Iterator[Memory]:
     Within 2 % from 8 MB upward, if the block has run before: the first run touches
     pages of code, too. Below that, what the interpreter does meanwhile shows.
 
-    glibc is told to give larger blocks pages of their own, since else a block may
-    reuse memory that was touched before, and half of it goes unseen. That stays so
-    for the life of the process and makes large allocations slow: never time anything
-    in it afterwards.
+    It calls `return_freed_memory`, since else a block may reuse memory that was
+    touched before, and half of it goes unseen.
 
     Raises OSError where the system has no such counters.
     """
-    libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt") or not Path("/proc/self/clear_refs").exists():
+    if not Path("/proc/self/clear_refs").exists():
         raise OSError("resident_memory: expected Linux with glibc; use peak_memory")
-    libc.mallopt(M_MMAP_THRESHOLD, THRESHOLD)
-    libc.malloc_trim(0)
+    return_freed_memory()
     Path("/proc/self/clear_refs").write_text(RESET_PEAK)
     before, memory = _status("VmRSS"), Memory()
     yield memory
@@ -51,20 +88,45 @@ def memory_limit(count: int) -> Iterator[None]:
     """Let a ``with`` block add at most `count` bytes to this process.
 
     Beyond that torch raises RuntimeError, "can't allocate memory", in place of the
-    system ending the process. The limit is one of address space, set aside at the end
-    of the block; memory is given back before, so that `count` is what is left.
+    system ending the process. The limit is one of address space, lifted at the end of
+    the block. Call `return_freed_memory` before the first large tensor is made: what
+    glibc has kept by then it hands out again, limit or not.
+
+    Raises ValueError for a count below 0, and RuntimeError where glibc has kept so
+    much that the limit would not hold; OSError where the C library is not glibc.
     """
-    if not isinstance(count, int) or count < 0:
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise ValueError(f"count: expected 0 bytes or more, got {count!r}")
-    libc = ctypes.CDLL(None)
-    libc.mallopt(M_MMAP_THRESHOLD, THRESHOLD)
-    libc.malloc_trim(0)
+    return_freed_memory()
+    if (kept := _kept()) > SCRAPS:
+        raise RuntimeError(
+            f"memory_limit: expected a process that has given back what was freed, got "
+            f"{show_bytes(kept)} that the C library would hand out again beyond the "
+            "limit; start the ranks anew and call return_freed_memory() before the "
+            "first large tensor is made"
+        )
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + count, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _glibc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
+        raise OSError("return_freed_memory: expected a C library with mallopt: glibc")
+    return libc
+
+
+def _kept() -> int:
+    """Return the bytes that were freed and that glibc keeps; 0 before glibc 2.33."""
+    libc = _glibc()
+    if not hasattr(libc, "mallinfo2"):
+        return 0
+    libc.mallinfo2.restype = HeapUse
+    return libc.mallinfo2().fordblks
 
 
 def _status(field: str) -> int:

@@ -64,8 +64,11 @@ class Summary:
     def __repr__(self) -> str:
         return aligned(self.rows())
 
+    def _repr_markdown_(self) -> str:
+        return self.markdown()
+
     def markdown(self) -> str:
-        """Return the table for a README."""
+        """Return the table for a notebook or a README, where lines may be long."""
         first, *others = (f"| {' | '.join(row)} |" for row in self.rows())
         rule = "|" + "---|" * len(self.rows()[0])
         return "\n".join([first, rule, *others])

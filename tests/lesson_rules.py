@@ -3,6 +3,7 @@
 Every rule is a function that takes a Notebook and yields what is wrong with it.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -211,6 +212,26 @@ def output_form(notebook: Notebook) -> Iterator[str]:
                 yield f"{notebook.named(cell)}: the picture has no text/plain"
 
 
+def speaks(notebook: Notebook) -> Iterator[str]:
+    """A cell that prints, other than in a function, has printed something."""
+    for cell in notebook.code:
+        if not cell.outputs and prints(cell.source):
+            yield f"{notebook.named(cell)}: prints, and its stored output is empty"
+
+
+def prints(source: str) -> bool:
+    """Tell whether code calls print outside of functions, in whatever block."""
+    code = "\n".join(line for line in lines(source) if line[0:1] not in ("%", "!"))
+    left: list[ast.AST] = [ast.parse(code)]
+    while left:
+        node = left.pop()
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
+            return True
+        if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+            left += ast.iter_child_nodes(node)
+    return False
+
+
 def executed(notebook: Notebook) -> Iterator[str]:
     counts = [cell.execution_count for cell in notebook.code]
     if counts != list(range(1, len(counts) + 1)):
@@ -284,6 +305,7 @@ SHARED_RULES = (
     code_form,
     no_installs,
     output_form,
+    speaks,
     executed,
     metadata,
     ignored,

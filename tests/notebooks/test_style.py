@@ -186,6 +186,8 @@ def tag(name: str):
         ("output_form", output("", **{"text/html": "<img src='x'>"})),
         ("output_form", output("", **{"image/svg+xml": "<svg/>"})),
         ("output_form", output("", **{"image/png": "iVBO"})),
+        ("speaks", lambda cells: cells[3].update(outputs=[])),
+        ("speaks", source(1, "%%px --targets 0\nwhile True:\n    print(1)\n    break")),
         ("executed", lambda cells: cells[3].update(execution_count=40)),
         ("executed", tag("raises-exception")),
         ("metadata", lambda cells: cells[3].metadata.update(scrolled=True)),
@@ -211,4 +213,4 @@ def test_listed_ignored_cell_needs_a_compared_one_behind_it(lesson, monkeypatch)
         change(cells)
         cells[5].outputs = []
 
-    assert lesson(change_two) == {"ignored"}
+    assert lesson(change_two) == {"ignored", "speaks"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from course_utils import cost, launch
+from course_utils import cost, launch, resident
 from course_utils.text import RankError
 
 MIB = 2**20
@@ -16,7 +16,7 @@ import torch.distributed as dist
 from course_utils import concat
 from course_utils.connections import sockets, traffic
 from course_utils.measure import in_turns, peak_memory, seconds
-from course_utils.resident import resident_memory
+from course_utils.resident import memory_limit, resident_memory, return_freed_memory
 
 
 def known(size):
@@ -153,6 +153,20 @@ def wire(way, size):
     return sent_bytes() - before
 
 
+def limited(way, size, budget):
+    """Return what a way says under a limit, and a sum over all ranks behind it."""
+    call = ways(torch.ones(size // 4))[way]
+    try:
+        with memory_limit(budget):
+            call()
+        said = "fits"
+    except RuntimeError as error:
+        said = str(error)
+    total = torch.ones(1)
+    dist.all_reduce(total)
+    return said, total.item()
+
+
 def slow(late):
     """Time a function in which one rank sleeps."""
     return seconds(lambda: time.sleep(0.05 * (dist.get_rank() == late)), 3, warm_up=0)
@@ -214,6 +228,36 @@ def test_the_witness_agrees():
             ranks.run(eval, f"seen({way!r}, {size})")
             for peak in ranks.run(eval, f"seen({way!r}, {size})"):
                 assert off(peak, expected) <= 2, way
+
+
+@pytest.mark.parametrize("limit_first", [True, False])
+def test_a_limit_holds_or_is_refused(limit_first):
+    """Also after memory was used and freed; and the ranks go on either way."""
+    size = 4 * MIB
+    with launch(4, guard=False) as ranks:
+        ranks.view.execute(ON_RANKS, block=True)
+        if limit_first:
+            ranks.run(eval, "return_freed_memory()")
+        ranks.run(eval, f"[ways(torch.ones({size} // 4))['all_gather']() and 0, 0]")
+        for _ in range(2):
+            tight = ranks.run(eval, f"limited('all_gather', {size}, 6 * {size})")
+            roomy = ranks.run(eval, f"limited('all_gather', {size}, 9 * {size})")
+            pieces = ranks.run(eval, f"limited('all_gather_cat', {size}, 6 * {size})")
+            assert [n for _, n in tight + roomy + pieces] == [4.0] * 12
+            if limit_first:
+                refused = f"can't allocate memory: you tried to allocate {4 * size}"
+                assert all(refused in said for said, _ in tight)
+                assert all(said == "fits" for said, _ in roomy + pieces)
+            else:
+                asked = "call return_freed_memory() before the first large tensor"
+                assert all(asked in said for said, _ in tight + roomy + pieces)
+
+
+def test_a_limit_of_what_is_no_count():
+    for count in (-1, 2.5, True, None):
+        with pytest.raises(ValueError, match="count: expected 0 bytes or more"):
+            with resident.memory_limit(count):
+                pass
 
 
 def test_the_slowest_rank_counts_and_all_are_told(some):
