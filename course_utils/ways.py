@@ -1,7 +1,7 @@
 """The ways to move a tensor, and what each of them holds in memory.
 
 Memory is what a rank needs beside its own shard, in units of one shard. What gloo
-really allocates was measured, on 2 to 4 ranks (tests/ranks/test_cost.py): every
+really allocates was measured, on 2 to 4 ranks (tests/ranks/test_measure.py): every
 gather there receives into a hidden buffer for all and copies from it. For nccl the
 figures follow torch's source (ProcessGroupNCCL.cpp: a list of buffers is gathered into
 one hidden tensor and copied; the single-tensor form and point-to-point messages are
