@@ -19,7 +19,7 @@ NOISE = [
     (re.compile(r" This is typically caused by a remote worker .*"), ""),
 ]
 WIDTH = 79  # characters in a line that is shown
-SENTENCES = ("  likely cause: ", "  repaired: ", "  ranks.repair() ")
+SENTENCE = re.compile(r"(\[ranks? [^]]*\] | {2})(?! )(?!.* {2})")  # no row of a table
 
 
 def rank_list(ranks: Iterable[int]) -> str:
@@ -71,8 +71,8 @@ def merge(said: dict[int, object]) -> list[tuple[list[int], object]]:
 
 
 def folded(line: str) -> list[str]:
-    """Break a long sentence of a report between words; leave tables and code."""
-    if len(line) <= WIDTH or not line.startswith(SENTENCES):
+    """Break a long sentence of a report between words; leave the rows of tables."""
+    if len(line) <= WIDTH or not SENTENCE.match(line):
         return [line]
     return textwrap.wrap(
         line,

@@ -82,6 +82,14 @@ def test_readable(message, read):
     assert readable(message) == read
 
 
+@pytest.mark.parametrize("start", ["[ranks 0–3] all_gather did not run: ", "  "])
+def test_long_sentences_of_an_error_are_folded(start):
+    sentence = start + "rank 2 passed a tensor that is not contiguous, " * 3
+    first, *rest = RankError(sentence.rstrip())._render_traceback_()
+    assert first.startswith(start) and len(first) <= WIDTH
+    assert rest and all(line.startswith("    ") for line in rest)
+
+
 def test_long_sentences_of_a_report_are_folded_between_words():
     """Tables stay as they are, and so does the text that a program reads."""
     table = f"  rank  {'operation  ' * 10}".rstrip()
