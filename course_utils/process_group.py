@@ -10,6 +10,7 @@ import traceback
 from datetime import timedelta
 
 import torch
+import torch.distributed.nn.functional  # else it keeps the first group as a default
 from torch import distributed as dist
 
 

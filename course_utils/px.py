@@ -21,7 +21,7 @@ from IPython.display import clear_output, display
 from course_utils import engine, repair
 from course_utils.report import is_broken
 from course_utils.states import RankState, lines
-from course_utils.text import RankError, error_text, indent, merge, tag
+from course_utils.text import RankError, failures, indent, merge, tag
 
 if TYPE_CHECKING:
     from ipyparallel import AsyncResult
@@ -117,8 +117,7 @@ class RankMagics(ParallelMagics):
         failed = {r: o.error for r, o in outputs.items() if o.error is not None}
         if not failed:
             return
-        blocks = merge({rank: error_text(e) for rank, e in failed.items()})
-        text = "\n".join(f"{tag(ranks)} {block}" for ranks, block in blocks)
+        text = failures(failed)
         if any(is_broken(str(e)) for e in failed.values()):
             text += f"\n  repaired: {repair.repair(self.ranks)}"
         raise RankError(text)

@@ -14,7 +14,7 @@ from course_utils.text import (
     NoSuchVariable,
     RankError,
     aligned,
-    error_text,
+    failures,
     tag,
     these_ranks,
 )
@@ -79,7 +79,7 @@ class Ranks(Control):
         """Call a function on every rank; return the results in rank order.
 
         targets: a rank, or several, to call it on these only.
-        Raises `RankError`, with one short block for each rank that failed.
+        Raises `RankError`, with one short block for ranks that failed alike.
         """
         chosen = self._chosen(targets)
         return self.run_each(function, {rank: args for rank in chosen})
@@ -96,13 +96,13 @@ class Ranks(Control):
         result = AsyncResult(client, children, repr(function), targets)
         self.watch(result, chosen)
         replies = result.get(return_exceptions=True)
-        failed = [
-            f"{tag([rank])} {error_text(reply)}"
+        failed = {
+            rank: reply
             for rank, reply in zip(chosen, replies, strict=True)
             if isinstance(reply, BaseException)
-        ]
+        }
         if failed:
-            raise RankError("\n".join(failed))
+            raise RankError(failures(failed))
         return replies
 
     def watch(self, result, targets: list[int], source: str = "", live=None) -> None:

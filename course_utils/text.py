@@ -110,6 +110,12 @@ def error_text(error: BaseException) -> str:
     return "\n".join([first, *indent("\n".join(more))]) if more else first
 
 
+def failures(errors: dict[int, BaseException]) -> str:
+    """Return the errors of ranks as text, one block for ranks that failed alike."""
+    blocks = merge({rank: error_text(error) for rank, error in errors.items()})
+    return "\n".join(f"{tag(ranks)} {block}" for ranks, block in blocks)
+
+
 def aligned(rows: Iterable[Iterable[object]]) -> str:
     """Write rows under one another, in columns."""
     cells = [[str(cell) for cell in row] for row in rows]

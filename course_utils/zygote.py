@@ -41,6 +41,7 @@ ENGINE_MODULES = (  # imported by an engine only once it runs
     "IPython.core.pylabtools",
     "course_utils.guard",
     "course_utils.engine",
+    "course_utils.process_group",
     "ipykernel.ipkernel",
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",

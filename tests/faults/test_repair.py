@@ -45,6 +45,14 @@ class TestReplacement:
         assert world.pids == before
         mended(cells, world, [])
 
+    def test_functions_with_the_default_group_follow(self, world, cells):
+        """torch binds it when their module is imported, if there is one by then."""
+        sums = "from torch.distributed.nn.functional import all_reduce\n"
+        sums += "all_reduce(torch.ones(1)).item()"
+        assert cells.good(sums) == "[ranks 0–2] 3.0"
+        assert repaired(world) == KEPT
+        assert cells.good(sums) == "[ranks 0–2] 3.0"
+
     def test_sub_groups_are_gone(self, world, cells):
         cells.good("dist.new_group([0, 1])")
         assert repaired(world) == f"{KEPT}; sub-groups are gone"

@@ -1,5 +1,6 @@
 """`course_utils.concat` against one-process torch.cat, on generated cases."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -87,13 +88,23 @@ def test_gradients_equal_those_of_one_process(five, case):
     assert five.run(eval, f"backward({case!r})") == [[]] * 5
 
 
+def said_by(text: str) -> list[int]:
+    """Return the ranks that an error's blocks are tagged with."""
+    found = []
+    for tagged in re.findall(r"^\[ranks? ([\d–, ]+)\]", text, re.M):
+        for part in tagged.split(", "):
+            first, _, last = part.partition("–")
+            found += range(int(first), int(last or first) + 1)
+    return sorted(found)
+
+
 def joins(five, source: str) -> list[str]:
     """Evaluate an expression on every rank; return every rank's error text."""
     with pytest.raises(RankError) as failed:
         five.run(eval, source)
-    blocks = str(failed.value).split("\n[rank ")
-    assert len(blocks) == 5, failed.value
-    texts = {block.partition("\n")[2].strip() for block in blocks}
+    text = str(failed.value)
+    assert said_by(text) == list(range(5)), text
+    texts = {block.partition("\n")[2].strip() for block in text.split("\n[rank")}
     assert len(texts) == 1, "the error differs between ranks"
     return texts.pop()
 

@@ -281,7 +281,7 @@ def test_functions_take_turns(some):
 def test_the_check_of_the_result_runs_once_and_all_are_told(some):
     with pytest.raises(RankError, match="its result is wrong on rank 1") as failed:
         some.run(eval, "seconds(dist.get_rank, 2, correct=lambda r: r != 1)")
-    assert str(failed.value).count("its result is wrong") == len(some)
+    assert str(failed.value).startswith(f"[ranks 0–{len(some) - 1}] ")
     calls = "(n := [], seconds(lambda: 1, 2, correct=lambda r: not n.append(r)), n)[2]"
     assert some.run(eval, calls) == [[1]] * len(some)
 
@@ -303,7 +303,8 @@ def test_the_check_of_the_result_runs_once_and_all_are_told(some):
 def test_bad_input_gives_the_same_error_on_every_rank(some, call, said):
     with pytest.raises(RankError) as failed:
         some.run(eval, call)
-    assert str(failed.value).count(said) == len(some)
+    assert str(failed.value).startswith(f"[ranks 0–{len(some) - 1}] ")
+    assert said in str(failed.value)
 
 
 def test_without_a_process_group():
