@@ -30,7 +30,8 @@ def stopped(states, waiting, source) -> str:
     """A rank is stopped, or sleeps and lets no thread of Python run."""
     still = having(states, "stopped")
     if still:
-        return f"{these_ranks(still)} was stopped from outside, as by SIGSTOP"
+        were = "were" if len(still) > 1 else "was"
+        return f"{these_ranks(still)} {were} stopped from outside, as by SIGSTOP"
     mute = having(states, "silent")
     if mute:
         waits = "wait" if len(mute) > 1 else "waits"

@@ -110,6 +110,11 @@ CASES = [
         "rank 1 was stopped from outside, as by SIGSTOP",
     ),
     (
+        {0: waits(), 1: STOPPED, 2: STOPPED},
+        BRANCH,
+        "ranks 1–2 were stopped from outside, as by SIGSTOP",
+    ),
+    (
         {0: waits("recv", peers={"src": 1}), 1: FINISHED},
         "",
         "rank 0 expects that rank 1 sends, which it never does",
