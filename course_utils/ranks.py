@@ -15,6 +15,7 @@ from course_utils.text import (
     RankError,
     aligned,
     failures,
+    paragraph,
     tag,
     these_ranks,
 )
@@ -147,13 +148,13 @@ class Ranks(Control):
         """
         self._check_running()
         with repair.undisturbed():
-            print(repair.repair(self))
+            print(paragraph(repair.repair(self)))
 
     def shrink(self) -> None:
         """Go on without the dead ranks: the others become a smaller world."""
         self._check_running()
         with repair.undisturbed():
-            print(repair.shrink(self))
+            print(paragraph(repair.shrink(self)))
 
     def where(self) -> Table:
         """Return a table of where each rank runs: pid, host, device."""

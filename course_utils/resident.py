@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-import resource
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,16 +32,8 @@ class HeapUse(ctypes.Structure):
     _fields_ = tuple(
         (name, ctypes.c_size_t)
         for name in (
-            "arena",
-            "ordblks",
-            "smblks",
-            "hblks",
-            "hblkhd",
-            "usmblks",
-            "fsmblks",
-            "uordblks",
-            "fordblks",
-            "keepcost",
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
         )
     )
 
@@ -52,13 +44,12 @@ def return_freed_memory() -> None:
     By default it keeps freed memory and hands it out again, which is fast, and hides
     from the system what is in use. This holds for blocks made from now on, and for
     the life of the process; large allocations get slow, since each page comes anew:
-    never time anything in the process afterwards.
-
-    Raises OSError where the C library is not glibc.
+    never time anything in the process afterwards. Nothing happens where the C library
+    is not glibc.
     """
-    libc = _glibc()
-    libc.mallopt(M_MMAP_THRESHOLD, THRESHOLD)
-    libc.malloc_trim(0)
+    if libc := _glibc():
+        libc.mallopt(M_MMAP_THRESHOLD, THRESHOLD)
+        libc.malloc_trim(0)
 
 
 @contextmanager
@@ -73,7 +64,7 @@ def resident_memory() -> Iterator[Memory]:
 
     Raises OSError where the system has no such counters.
     """
-    if not Path("/proc/self/clear_refs").exists():
+    if not _glibc() or not Path("/proc/self/clear_refs").exists():
         raise OSError("resident_memory: expected Linux with glibc; use peak_memory")
     return_freed_memory()
     Path("/proc/self/clear_refs").write_text(RESET_PEAK)
@@ -97,6 +88,8 @@ def memory_limit(count: int) -> Iterator[None]:
     """
     if not isinstance(count, int) or isinstance(count, bool) or count < 0:
         raise ValueError(f"count: expected 0 bytes or more, got {count!r}")
+    if not _glibc():
+        raise OSError("memory_limit: expected Linux with glibc; nothing limits memory")
     return_freed_memory()
     if (kept := _kept()) > SCRAPS:
         raise RuntimeError(
@@ -105,6 +98,8 @@ def memory_limit(count: int) -> Iterator[None]:
             "limit; start the ranks anew and call return_freed_memory() before the "
             "first large tensor is made"
         )
+    import resource  # which Windows does not have
+
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + count, hard))
     try:
@@ -113,16 +108,17 @@ def memory_limit(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
-def _glibc() -> ctypes.CDLL:
+def _glibc() -> ctypes.CDLL | None:
+    """Return the C library if it is glibc."""
+    if sys.platform != "linux":
+        return None
     libc = ctypes.CDLL(None)
-    if not hasattr(libc, "mallopt") or not hasattr(libc, "malloc_trim"):
-        raise OSError("return_freed_memory: expected a C library with mallopt: glibc")
-    return libc
+    return libc if hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim") else None
 
 
 def _kept() -> int:
     """Return the bytes that were freed and that glibc keeps; 0 before glibc 2.33."""
-    libc = _glibc()
+    libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallinfo2"):
         return 0
     libc.mallinfo2.restype = HeapUse

@@ -72,12 +72,16 @@ def merge(said: dict[int, object]) -> list[tuple[list[int], object]]:
 
 def folded(line: str) -> list[str]:
     """Break a long sentence of a report between words; leave the rows of tables."""
-    if len(line) <= WIDTH or not SENTENCE.match(line):
-        return [line]
-    return textwrap.wrap(
-        line,
+    fits = len(line) <= WIDTH or not SENTENCE.match(line)
+    return [line] if fits else paragraph(line, "    ").splitlines()
+
+
+def paragraph(text: str, indented: str = "  ") -> str:
+    """Break a long sentence between words; its further lines are indented."""
+    return textwrap.fill(
+        text,
         WIDTH,
-        subsequent_indent="    ",
+        subsequent_indent=indented,
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -23,7 +23,7 @@ def repaired(world: Ranks) -> str:
     """Repair a world; return what that says."""
     with capture_output() as said:
         world.repair()
-    return said.stdout.rstrip("\n")
+    return " ".join(said.stdout.split())  # long lines are folded
 
 
 def kill(cells: Cells, *ranks: int) -> str:

@@ -260,6 +260,15 @@ def test_a_limit_of_what_is_no_count():
                 pass
 
 
+def test_without_glibc(monkeypatch):
+    """What cannot work says so; what is only a precaution does nothing."""
+    monkeypatch.setattr(resident, "_glibc", lambda: None)
+    resident.return_freed_memory()
+    for refused in (resident.resident_memory(), resident.memory_limit(0)):
+        with pytest.raises(OSError, match="expected Linux with glibc"), refused:
+            pass
+
+
 def test_the_slowest_rank_counts_and_all_are_told(some):
     told = some.run(eval, f"slow({len(some) - 1})")
     assert len({timing.times for timing in told}) == 1
