@@ -18,10 +18,9 @@ from ipyparallel.client.magics import ParallelMagics
 from IPython import get_ipython
 from IPython.display import clear_output, display
 
-from course_utils import engine, repair
-from course_utils.report import is_broken
+from course_utils import engine
 from course_utils.states import RankState, lines
-from course_utils.text import RankError, failures, indent, merge, tag
+from course_utils.text import RankError, indent, merge, tag
 
 if TYPE_CHECKING:
     from ipyparallel import AsyncResult
@@ -110,17 +109,9 @@ class RankMagics(ParallelMagics):
         result.wait_for_output(OUTPUT_LIMIT)
         outputs = collect(result, targets)
         print_said(outputs)
-        self._raise(outputs)
-
-    def _raise(self, outputs: dict[int, Output]) -> None:
-        """Raise what the ranks raised, if they did."""
-        failed = {r: o.error for r, o in outputs.items() if o.error is not None}
-        if not failed:
-            return
-        text = failures(failed)
-        if any(is_broken(str(e)) for e in failed.values()):
-            text += f"\n  repaired: {repair.repair(self.ranks)}"
-        raise RankError(text)
+        errors = {rank: o.error for rank, o in outputs.items() if o.error is not None}
+        if errors:
+            self.ranks.fail(errors)
 
 
 def register(ranks: Ranks) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ipyparallel import AsyncResult
 
@@ -80,14 +80,31 @@ class Ranks(Control):
         """Call a function on every rank; return the results in rank order.
 
         targets: a rank, or several, to call it on these only.
-        Raises `RankError`, with one short block for ranks that failed alike.
+        Raises `RankError`, with one short block for ranks that failed alike. Where a
+        collective failed so that the process group is of no use any more, the ranks
+        get a new one.
         """
-        chosen = self._chosen(targets)
-        return self.run_each(function, {rank: args for rank in chosen})
+        calls = {rank: args for rank in self._chosen(targets)}
+        replies = self._replies(function, calls)
+        errors = errors_of(replies)
+        if errors:
+            self.fail(errors)
+        return list(replies.values())
 
     def run_each(self, function: Callable[..., Any], calls: dict[int, tuple]) -> list:
-        """Call a function on ranks, with arguments of its own for each."""
-        client, chosen = self.cluster.client, list(calls)
+        """Call a function on ranks, with arguments of its own for each.
+
+        The process group stays as it is, whatever the function raises.
+        """
+        replies = self._replies(function, calls)
+        errors = errors_of(replies)
+        if errors:
+            raise RankError(failures(errors))
+        return list(replies.values())
+
+    def _replies(self, function: Callable[..., Any], calls: dict[int, tuple]) -> dict:
+        """Call a function on ranks; return by rank what it returned or raised."""
+        client, chosen = self.cluster.client, self._chosen(calls)
         parts = [
             client[self.ids[rank]].apply_async(function, *args)
             for rank, args in calls.items()
@@ -96,15 +113,15 @@ class Ranks(Control):
         targets = [self.ids[rank] for rank in chosen]
         result = AsyncResult(client, children, repr(function), targets)
         self.watch(result, chosen)
-        replies = result.get(return_exceptions=True)
-        failed = {
-            rank: reply
-            for rank, reply in zip(chosen, replies, strict=True)
-            if isinstance(reply, BaseException)
-        }
-        if failed:
-            raise RankError(failures(failed))
-        return replies
+        return dict(zip(chosen, result.get(return_exceptions=True), strict=True))
+
+    def fail(self, errors: dict[int, BaseException]) -> NoReturn:
+        """Raise `RankError` for what ranks raised; mend what that has broken."""
+        text = failures(errors)
+        if any(report.is_broken(str(error)) for error in errors.values()):
+            with repair.undisturbed():
+                text += f"\n  repaired: {repair.repair(self)}"
+        raise RankError(text)
 
     def watch(self, result, targets: list[int], source: str = "", live=None) -> None:
         """Wait for a cell or call; raise `RankError` if it cannot end by itself.
@@ -232,6 +249,15 @@ class Ranks(Control):
         if set(chosen) & set(self.dead()):
             self.check_alive()
         return chosen
+
+
+def errors_of(replies: dict[int, Any]) -> dict[int, BaseException]:
+    """Return what ranks raised, by rank."""
+    return {
+        rank: reply
+        for rank, reply in replies.items()
+        if isinstance(reply, BaseException)
+    }
 
 
 class Table:

@@ -41,7 +41,7 @@ def become_ranks(ranks: Ranks, only: list[int] | None = None) -> None:
         hosts = ranks.hosts
     if ranks.master is None or 0 in (only or []):
         address = ranks.addresses[0]
-        port = ranks.run(engine.reserve_port, address, targets=0)[0]
+        port = ranks.run_each(engine.reserve_port, {0: (address,)})[0]
         ranks.master = (address, port)
     ranks.hosts = hosts
     per_host, seen, calls = Counter(hosts), Counter(), {}
@@ -64,7 +64,7 @@ def places(ranks: Ranks) -> tuple[list[str], list[str]]:
     if ranks.cluster.local:
         return ["localhost"] * len(ranks), [LOOPBACK] * len(ranks)
     peer = ranks.cluster.client._config["interface"].split("://")[1]
-    found = ranks.run(engine.place, peer)
+    found = ranks.run_each(engine.place, dict.fromkeys(range(len(ranks)), (peer,)))
     hosts = [place["host"] for place in found]
     order = sorted(range(len(ranks)), key=lambda i: (hosts.index(hosts[i]), i))
     ranks.reorder(order)
@@ -77,6 +77,6 @@ def init_process_group(ranks: Ranks) -> None:
         store: object = str(Path(ranks.cluster.folder) / f"store-{uuid4().hex}")
     else:
         where = ("process_group:open_store", ranks.addresses[0], len(ranks))
-        store = ranks.run(engine.call, *where, targets=0)[0]
+        store = ranks.run_each(engine.call, {0: where})[0]
     init = ("process_group:init", ranks.backend, ranks.timeout, store)
-    ranks.run(engine.call, *init)
+    ranks.run_each(engine.call, dict.fromkeys(range(len(ranks)), init))

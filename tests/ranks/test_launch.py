@@ -180,8 +180,12 @@ def test_guard_false_leaves_collectives_unguarded():
 
 def test_timeout_is_that_of_the_group():
     with launch(2, timeout=1.5, guard=False) as ranks:
-        with pytest.raises(RankError, match="1500 ?ms"):
+        with pytest.raises(RankError, match="1500 ?ms") as failed:
             ranks.run(gather, 0, targets=0)  # rank 1 never comes
+        assert str(failed.value).endswith(
+            "\n  repaired: a new process group is up, variables are kept"
+        )
+        assert ranks.run(gather, 0) == [[0, 1], [0, 1]]
 
 
 def test_a_new_world_replaces_the_old_one():
