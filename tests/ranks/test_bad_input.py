@@ -114,6 +114,7 @@ def test_controller_that_ends_while_it_starts(monkeypatch, engines):
 def test_launcher_whose_command_is_not_there(monkeypatch, tmp_path, engines, command):
     before = worlds.family()
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)  # ipyparallel writes the batch script there
     monkeypatch.setattr(cluster, "find_mpiexec", lambda: None)
     said = rf"^engines='{engines}' starts the ranks with {command}, which was not found"
     with pytest.raises(cluster.StartError, match=said):
