@@ -27,6 +27,8 @@ from pathlib import Path
 
 import figures
 
+from course_utils.machine import find_mpiexec
+
 WORLDS = (2, 4)
 SIZES = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)  # bytes of the whole
 OPERATIONS = ("all_gather", "gather", "broadcast")
@@ -126,8 +128,6 @@ class Served:
     """A world that another launcher started, and that times what it is asked for."""
 
     def __init__(self, worker: str, world: int) -> None:
-        from course_utils.machine import find_mpiexec
-
         torchrun = [sys.executable, "-m", "torch.distributed.run"]
         launcher = {
             "torch": [*torchrun, f"--nproc-per-node={world}"],
@@ -202,8 +202,6 @@ def serve() -> None:
 
 def has_mpi() -> bool:
     """Tell whether mpi4py and an MPI are installed."""
-    from course_utils.machine import find_mpiexec
-
     there = importlib.util.find_spec("mpi4py") is not None
     return there and find_mpiexec() is not None
 

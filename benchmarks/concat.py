@@ -27,6 +27,8 @@ from pathlib import Path
 
 import figures
 
+from course_utils.machine import find_mpiexec
+
 SIZES = [2**12, 2**16, 2**20, 2**22, 2**24, 2**26]  # bytes of the whole
 EVEN_1MB, EVEN_1KB = 2**22, 2**12  # bytes of the whole: shards of 1 MiB and 1 KiB
 SKEWS = {"1:1": 1, "1:2": 2, "1:10": 10}  # the last shard, in units of each other one
@@ -65,8 +67,6 @@ def run_ranks(options: argparse.Namespace, result: Path, mpi: bool) -> list[dict
     script = [__file__, "--worker", str(result), "--rounds", str(options.rounds)]
     script += ["--sizes", *map(str, options.sizes), "--ranks", str(options.ranks)]
     if mpi:
-        from course_utils.machine import find_mpiexec
-
         mpiexec = find_mpiexec()
         if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
             print("mpi4py: not installed, left out")

@@ -96,15 +96,20 @@ class Ranks(Control):
 
         The process group stays as it is, whatever the function raises.
         """
+        self._chosen(calls)
         replies = self._replies(function, calls)
         errors = errors_of(replies)
         if errors:
             raise RankError(failures(errors))
         return list(replies.values())
 
+    def run_all(self, function: Callable[..., Any], *args: object) -> list:
+        """Call a function on every rank, as `run_each` does."""
+        return self.run_each(function, dict.fromkeys(range(len(self)), args))
+
     def _replies(self, function: Callable[..., Any], calls: dict[int, tuple]) -> dict:
         """Call a function on ranks; return by rank what it returned or raised."""
-        client, chosen = self.cluster.client, self._chosen(calls)
+        client, chosen = self.cluster.client, list(calls)
         parts = [
             client[self.ids[rank]].apply_async(function, *args)
             for rank, args in calls.items()

@@ -89,8 +89,7 @@ def shrink(ranks: Ranks) -> str:
 
 def renew(ranks: Ranks, kept: str = "variables are kept") -> str:
     """Destroy what is left of the process group, and make a new one."""
-    destroy = ("process_group:destroy",)
-    counts = ranks.run_each(engine.call, dict.fromkeys(range(len(ranks)), destroy))
+    counts = ranks.run_all(engine.call, "process_group:destroy")
     gone = "; sub-groups are gone" if max(counts) > 1 else ""
     if ranks.backend is None:
         if not max(counts):

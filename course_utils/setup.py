@@ -64,7 +64,7 @@ def places(ranks: Ranks) -> tuple[list[str], list[str]]:
     if ranks.cluster.local:
         return ["localhost"] * len(ranks), [LOOPBACK] * len(ranks)
     peer = ranks.cluster.client._config["interface"].split("://")[1]
-    found = ranks.run_each(engine.place, dict.fromkeys(range(len(ranks)), (peer,)))
+    found = ranks.run_all(engine.place, peer)
     hosts = [place["host"] for place in found]
     order = sorted(range(len(ranks)), key=lambda i: (hosts.index(hosts[i]), i))
     ranks.reorder(order)
@@ -79,4 +79,4 @@ def init_process_group(ranks: Ranks) -> None:
         where = ("process_group:open_store", ranks.addresses[0], len(ranks))
         store = ranks.run_each(engine.call, {0: where})[0]
     init = ("process_group:init", ranks.backend, ranks.timeout, store)
-    ranks.run_each(engine.call, dict.fromkeys(range(len(ranks)), init))
+    ranks.run_all(engine.call, *init)

@@ -226,3 +226,12 @@ def script(source: str, env: dict[str, str], **more) -> subprocess.Popen:
     return subprocess.Popen(
         [sys.executable, "-c", source], env=env, text=True, stdout=pipe, **more
     )
+
+
+def ranks_in(text: str) -> list[int]:
+    """Read the ranks of a tag, as in "0–2, 5"."""
+    ranks: list[int] = []
+    for part in text.split(", "):
+        first, _, last = part.partition("–")
+        ranks += range(int(first), int(last or first) + 1)
+    return ranks

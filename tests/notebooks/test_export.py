@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+import worlds
 
 from course_utils import export
 from course_utils.__main__ import main
@@ -60,22 +61,13 @@ def by_rank(cell, world_size: int) -> list[list[str]]:
     text = "".join(o.text for o in cell.outputs if o.get("name") == "stdout")
     for line in text.splitlines():
         if found := TAG.fullmatch(line):
-            blocks = [said[rank] for rank in ranks_in(found[1])]
+            blocks = [said[rank] for rank in worlds.ranks_in(found[1])]
             line = found[2]
         else:
             line = line.removeprefix("  ")
         for block in blocks if line is not None else ():
             block.append(line.rstrip())
     return said
-
-
-def ranks_in(text: str) -> list[int]:
-    """Read "0–2, 5"."""
-    ranks: list[int] = []
-    for part in text.split(", "):
-        first, _, last = part.partition("–")
-        ranks += range(int(first), int(last or first) + 1)
-    return ranks
 
 
 def compared(cell) -> bool:

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import worlds
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -88,22 +89,13 @@ def test_gradients_equal_those_of_one_process(five, case):
     assert five.run(eval, f"backward({case!r})") == [[]] * 5
 
 
-def said_by(text: str) -> list[int]:
-    """Return the ranks that an error's blocks are tagged with."""
-    found = []
-    for tagged in re.findall(r"^\[ranks? ([\d–, ]+)\]", text, re.M):
-        for part in tagged.split(", "):
-            first, _, last = part.partition("–")
-            found += range(int(first), int(last or first) + 1)
-    return sorted(found)
-
-
 def joins(five, source: str) -> list[str]:
     """Evaluate an expression on every rank; return every rank's error text."""
     with pytest.raises(RankError) as failed:
         five.run(eval, source)
     text = str(failed.value)
-    assert said_by(text) == list(range(5)), text
+    tags = re.findall(r"^\[ranks? ([\d–, ]+)\]", text, re.M)
+    assert sorted(worlds.ranks_in(", ".join(tags))) == list(range(5)), text
     texts = {block.partition("\n")[2].strip() for block in text.split("\n[rank")}
     assert len(texts) == 1, "the error differs between ranks"
     return texts.pop()
