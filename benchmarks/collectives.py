@@ -27,7 +27,7 @@ from pathlib import Path
 
 import figures
 
-from course_utils.machine import find_mpiexec
+from course_utils.engines.machine import find_mpiexec
 
 WORLDS = (2, 4)
 SIZES = (2**10, 2**14, 2**18, 2**20, 2**22, 2**24, 2**26)  # bytes of the whole
@@ -110,7 +110,7 @@ def timed(operation: str, size: int, calls: int) -> float:
     import torch
     from torch import distributed as dist
 
-    from course_utils.measure import seconds
+    from course_utils.measure.timing import seconds
 
     rank, world = dist.get_rank(), dist.get_world_size()
     shard = torch.full((size // 4 // world,), float(rank))

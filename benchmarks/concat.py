@@ -27,7 +27,7 @@ from pathlib import Path
 
 import figures
 
-from course_utils.machine import find_mpiexec
+from course_utils.engines.machine import find_mpiexec
 
 SIZES = [2**12, 2**16, 2**20, 2**22, 2**24, 2**26]  # bytes of the whole
 EVEN_1MB, EVEN_1KB = 2**22, 2**12  # bytes of the whole: shards of 1 MiB and 1 KiB
@@ -266,7 +266,7 @@ def on_the_wire(way: Callable, shard) -> int:
 
 def sent_bytes() -> int:
     """Return the bytes that this process has sent on TCP connections, each once."""
-    from course_utils.connections import sockets, traffic
+    from course_utils.stuck.connections import sockets, traffic
 
     return sum(traffic(fd)[0] for fd in sockets())
 

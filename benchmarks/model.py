@@ -17,8 +17,8 @@ import figures
 from collectives import ALLOCATOR
 
 from course_utils import launch
-from course_utils.cost import cost
-from course_utils.fit import Fit, fit
+from course_utils.measure.link import Fit, fit
+from course_utils.measure.prediction import cost
 
 WORLD = 4
 SIZES = tuple(2**k for k in range(10, 23, 2))  # bytes of a shard

@@ -1,6 +1,6 @@
 """Real ranks in a notebook, for a course on concatenating tensors across ranks."""
 
-from course_utils.check import check
-from course_utils.launch import launch
+from course_utils.exercises import check
+from course_utils.world import launch
 
 __all__ = ["check", "launch"]

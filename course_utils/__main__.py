@@ -6,9 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from course_utils import export, plan
+from course_utils.export import export_command
+from course_utils.measure import plan_command
 
-COMMANDS = (plan.register, export.register)  # each adds its own sub-command
+COMMANDS = (plan_command, export_command)  # each adds its own sub-command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from course_utils import check, launch
-from course_utils.ranks import Ranks
-from course_utils.verdict import Verdict
+from course_utils.exercises.verdict import Verdict
+from course_utils.world.ranks import Ranks
 
 SHORT = 2  # seconds that a hanging answer waits
 IMPORTS = "import os\nimport torch\nimport torch.distributed as dist\n"

@@ -8,6 +8,8 @@ import nbformat.v4 as nb4
 import pytest
 from lesson_rules import IGNORED, LESSON_RULES, SOLUTION_RULES, Notebook, is_ignored
 
+pytestmark = pytest.mark.unit
+
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 SOLUTIONS = sorted((NOTEBOOKS / "solutions").glob("*.ipynb"))

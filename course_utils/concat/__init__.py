@@ -1,0 +1,34 @@
+"""Join the pieces of a tensor, or of a list, that the ranks hold.
+
+The take-home functions of the course: they need torch alone and run in any
+script under torchrun. Each is called by every rank of the group. Shards may be
+uneven or empty, of any dtype and layout; what cannot be joined raises the same
+`ConcatError` on every rank, before data moves. One small message tells the
+sizes; after it, no more bytes are sent than the shards hold.
+
+All functions are differentiable. The backward pass is the exact adjoint: a
+shard receives the sum, in rank order, of what the losses of all ranks send
+back, so every rank has to call backward. If all ranks compute the same loss
+from the full tensor, each gradient is therefore world-size times that of one
+process.
+"""
+
+from course_utils.concat.agree import ConcatError
+from course_utils.concat.join import (
+    all_gather_cat,
+    all_gather_list,
+    broadcast_tensor,
+    gather_cat,
+    gather_list,
+    scatter_chunks,
+)
+
+__all__ = [
+    "ConcatError",
+    "all_gather_cat",
+    "all_gather_list",
+    "broadcast_tensor",
+    "gather_cat",
+    "gather_list",
+    "scatter_chunks",
+]

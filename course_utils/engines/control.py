@@ -1,0 +1,131 @@
+"""The engines behind the ranks: who lives, what they do, how they are stopped."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from course_utils.engines.logs import exit_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from course_utils.engines.forked import Forked
+    from course_utils.engines.handed_over import HandedOver
+
+START_LIMIT = 60.0  # seconds for one new engine
+
+
+class Control:
+    """The engines of a world, addressed by rank."""
+
+    def __init__(self, cluster: Forked | HandedOver) -> None:
+        self.cluster = cluster
+        self.ids = sorted(cluster.client.ids)  # engine id of each rank, by rank
+        self.view = cluster.client.direct_view(self.ids)
+        self.view.block = True
+        self.pids: dict[int, int] = {}
+        self.hosts: list[str] = []
+        self.addresses: list[str] = []
+        self.master: tuple[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def request(
+        self, kind: str, content: dict[str, Any], ranks: Iterable[int], limit: float
+    ) -> dict[int, dict]:
+        """Ask ranks, while they work, through the thread that serves such requests.
+
+        kind: of the control message, which something on the rank answers.
+        Returns the answers that came within `limit` seconds, by rank.
+        """
+        sent = {}
+        for rank in ranks:
+            sent[rank] = self._request([self.ids[rank]], kind, content)
+        wait(sent.values(), timeout=limit)
+        return {r: f.result()[0]["content"] for r, f in sent.items() if f.done()}
+
+    def _request(self, ids: list[int], kind: str, content: dict[str, Any]) -> Future:
+        return self.cluster.client._send_control_request(ids, kind, content, False)
+
+    def is_dead(self, rank: int) -> bool:
+        """Tell whether the engine of a rank has ended."""
+        if self.ids[rank] not in self.cluster.client.ids:
+            return True
+        pid = self.pids.get(rank)
+        return self.cluster.local and pid is not None and not psutil.pid_exists(pid)
+
+    def dead(self) -> list[int]:
+        """Return the ranks whose engine has ended."""
+        return [rank for rank in range(len(self)) if self.is_dead(rank)]
+
+    def is_stopped(self, rank: int) -> bool:
+        """Tell whether a rank of this machine is stopped by a signal."""
+        return self.activity(rank)[0] == psutil.STATUS_STOPPED
+
+    def activity(self, rank: int) -> tuple[str, float]:
+        """Return the status of a rank's main thread and the rank's CPU seconds.
+
+        The status is "" for a rank on another machine, or whose pid is not yet known.
+        """
+        pid = self.pids.get(rank)
+        if not self.cluster.local or pid is None:
+            return "", 0.0
+        try:
+            process = psutil.Process(pid)
+            return process.status(), sum(process.cpu_times()[:2])
+        except psutil.NoSuchProcess:
+            return "", 0.0
+
+    def ending(self, rank: int) -> str:
+        """Say how a dead rank ended, as in "signal 9, SIGKILL"."""
+        pid = self.pids.get(rank)
+        return exit_text(None if pid is None else self.cluster.exit_code(pid))
+
+    def last_words(self, rank: int) -> str:
+        """Return the last lines of a rank's log."""
+        return self.cluster.last_words(rank, self.pids.get(rank))
+
+    def interrupt(self, ranks: list[int]) -> None:
+        """Interrupt Python code on ranks, as Ctrl-C does."""
+        self._signal("SIGINT", ranks)
+
+    def kill(self, rank: int) -> None:
+        """Kill the process of a rank, and wait until it is gone."""
+        self._signal("SIGKILL", [rank])
+        deadline = time.monotonic() + 5
+        while not self.is_dead(rank) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def _signal(self, name: str, ranks: list[int]) -> None:
+        if ranks:
+            ids = [self.ids[rank] for rank in ranks]
+            wait([self._request(ids, "signal_request", {"sig": name})], timeout=1)
+
+    def replace(self, rank: int) -> None:
+        """Start a new engine in the place of a dead one."""
+        self.pids.pop(rank, None)
+        self.ids[rank] = self.cluster.replace(rank, START_LIMIT)
+        self.view.targets = self.ids
+
+    def drop(self, ranks: list[int]) -> None:
+        """Forget ranks; those behind them move up."""
+        self.ids[:] = [id_ for rank, id_ in enumerate(self.ids) if rank not in ranks]
+        self.view.targets = self.ids
+        self.pids.clear()
+
+    def reorder(self, order: list[int]) -> None:
+        """Make the engine at position ``order[i]`` rank i."""
+        self.ids[:] = [self.ids[i] for i in order]
+        self.view.targets = self.ids
+
+    def ranks_of(self, ids: int | Iterable[int] | str) -> list[int]:
+        """Return the ranks of engine ids."""
+        if isinstance(ids, str):
+            return list(range(len(self)))
+        ids = [ids] if isinstance(ids, int) else ids
+        return [self.ids.index(i) for i in ids]

@@ -1,0 +1,322 @@
+"""The fork parent: one process that imports torch once and forks a world.
+
+Started by `course_utils.fork` as ``python -m course_utils.engines.fork_parent JOB``. It
+imports ipyparallel, forks the controller, imports torch while the controller
+comes up, and then forks one engine for each request. Forked engines share the
+pages of the imported modules, so a rank costs tens of megabytes and a fraction
+of a second instead of hundreds and several seconds.
+
+Everything a world consists of is a descendant of this process, and the world
+ends with it: on request, when the client process ends (however it ends), or,
+through the parent-death signal, when this process itself is killed.
+
+Requests and replies are lines of JSON on standard input and output.
+Linux only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import logging
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterable
+
+import psutil
+
+LOOPBACK = "127.0.0.1"
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+ENGINE_MODULES = (  # imported by an engine only once it runs
+    "IPython.core.completer",
+    "IPython.core.pylabtools",
+    "ipykernel.ipkernel",
+    "ipykernel.kernelapp",
+    "ipykernel.zmqshell",
+    "ipyparallel.engine.kernel",
+    "ipyparallel.engine.nanny",
+    "torch.distributed",
+)
+
+
+def main() -> None:
+    """Fork the controller, then serve requests until the world ends."""
+    job = json.loads(sys.argv[1])
+    requests, replies = os.dup(0), os.dup(1)
+    log = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(log, fd)  # nothing that is imported may write to the replies
+    prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphaned nannies come here, to be reaped
+    world = World(job, requests, replies)
+    import ipyparallel.controller.app  # noqa: F401
+
+    world.fork(controller_main, job["controller"])
+    world.watch_client()
+    import ipyparallel.engine.app as engine_app
+
+    preload([*ENGINE_MODULES, *job["preload"]])
+    engine_app.start_nanny = fork_nanny
+    world.serve(engine_app.main)
+
+
+def controller_main(argv: list[str]) -> None:
+    """Run the controller, whose heart monitor, a fork of it, ends with it.
+
+    ipyparallel looks for free ports, lets them go, and binds them a moment later:
+    by then another process may have one, and the controller would not be heard.
+    """
+    import ipyparallel.controller.app
+
+    held: list[socket.socket] = []
+
+    def reserved(count: int) -> list[int]:
+        """Hold free ports: bound, but not listening, as zmq will in a moment."""
+        for _ in range(count):
+            holder = socket.socket()
+            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            holder.bind((LOOPBACK, 0))
+            held.append(holder)
+        return [holder.getsockname()[1] for holder in held[-count:]]
+
+    ipyparallel.util.select_random_ports = reserved
+    controller = os.getpid()
+    os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
+    ipyparallel.controller.app.main(argv=argv)
+
+
+def preload(modules: list[str]) -> None:
+    """Import, once for all, what every engine would import for itself."""
+    sys.modules["debugpy"] = None  # 0.1 s for a debugger that no rank has
+    import ipykernel.debugger  # noqa: F401
+
+    del sys.modules["debugpy"]
+    for module in modules:
+        __import__(module)
+    gc.collect()
+    gc.freeze()  # a collection in a child would copy every shared page
+
+
+class World:
+    """The processes of one world, seen from their parent."""
+
+    def __init__(self, job: dict, requests: int, replies: int) -> None:
+        self.folder: str = job["folder"]
+        self.client: int = job["client"]
+        self.requests, self.replies = requests, replies
+        self.children: set[int] = set()
+        self.exits: dict[int, int] = {}
+        self.client_fd = pidfd(self.client)
+        self.imported = threading.Event()
+
+    def watch_client(self) -> None:
+        """End the world when the client ends, also while modules import.
+
+        Requests are read only once the imports are done; until then a thread
+        watches, so that a client killed during the start leaves nothing.
+        """
+
+        def watch() -> None:
+            while not self.imported.wait(0.05):
+                if os.getppid() != self.client:
+                    self.end()
+
+        self.watcher = threading.Thread(target=watch, daemon=True)
+        self.watcher.start()
+
+    def fork(self, main, spec: dict) -> None:
+        """Fork a child that runs `main` on ``spec["argv"]``; tell its pid."""
+        parent, pid = os.getpid(), os.fork()
+        if pid == 0:
+            os.close(self.replies)
+            os.close(self.requests)
+            run_child(parent, main, spec)
+        self.children.add(pid)
+        self.tell(name=spec["name"], pid=pid)
+
+    def tell(self, **message) -> None:
+        """Send one reply; a client that has gone needs none."""
+        try:
+            os.write(self.replies, json.dumps(message).encode() + b"\n")
+        except BrokenPipeError:
+            self.end()
+
+    def serve(self, engine_main) -> None:
+        """Answer requests; return never."""
+        self.imported.set()
+        self.watcher.join()  # only a process with one thread may fork
+        wakeup, on_signal = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(on_signal)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGTERM, lambda *_: self.end())
+        self.reap()
+        watched = [self.requests, wakeup]
+        if self.client_fd is not None:
+            watched.append(self.client_fd)
+        pending = b""
+        while True:
+            ready = select.select(watched, [], [])[0]
+            if self.client_fd in ready:
+                self.end()
+            if wakeup in ready:
+                os.read(wakeup, 4096)
+                self.reap()
+            if self.requests in ready:
+                chunk = os.read(self.requests, 65536)
+                if not chunk:
+                    self.end()
+                *lines, pending = (pending + chunk).split(b"\n")
+                for line in lines:
+                    self.answer(json.loads(line), engine_main)
+
+    def answer(self, request: dict, engine_main) -> None:
+        """Carry out one request of the client."""
+        if request["do"] == "fork":
+            self.fork(engine_main, request)
+        elif request["do"] == "exits":
+            self.reap()
+            self.tell(exits=self.exits)
+        elif request["do"] == "end":
+            self.end()
+
+    def reap(self) -> None:
+        """Collect the children that have ended, with their exit status."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            self.exits[pid] = os.waitstatus_to_exitcode(status)
+            self.children.discard(pid)
+
+    def end(self) -> None:
+        """Kill every process of the world at once, tidy up, and exit."""
+        kill(self.children)
+        rounds = 0
+        try:
+            while True:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    rounds += 1
+                    time.sleep(0.002)
+                    if rounds % 50 == 0:  # orphans in a session of their own
+                        kill(child.pid for child in psutil.Process().children())
+        except ChildProcessError:  # none is left
+            pass
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os._exit(0)
+
+
+def kill(pids: Iterable[int]) -> None:
+    """Kill child processes, each with its process group.
+
+    A child that was forked a moment ago has no group of its own yet.
+    """
+    for pid in pids:
+        for how in (os.killpg, os.kill):
+            try:
+                how(pid, signal.SIGKILL)  # with its nanny and helpers
+            except ProcessLookupError:
+                pass
+
+
+def pidfd(pid: int) -> int | None:
+    """Open a descriptor that turns readable when process `pid` ends."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # an old kernel: the pipe's end must do
+        return None
+
+
+def run_child(parent: int, main, spec: dict) -> None:
+    """Become the controller or an engine; never return."""
+    code = 1
+    try:
+        os.setsid()  # a process group of its own, out of reach of Ctrl-C
+        die_with_parent(parent)
+        for sig in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(sig, signal.SIG_DFL)
+        signal.set_wakeup_fd(-1)
+        out = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(out, 1)
+        os.dup2(out, 2)
+        os.environ.update(spec["env"])
+        os.chdir(spec["cwd"])
+        sys.argv = [spec["name"], *spec["argv"]]
+        main(argv=spec["argv"])
+        code = 0
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(1)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set a property of this process; see prctl(2)."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+class ForkedNanny:
+    """What ipyparallel expects of the nanny's Popen object."""
+
+    def __init__(self, pid: int, pipe) -> None:
+        self.pid = pid
+        self.stdout = pipe  # the nanny ends when this end of the pipe closes
+
+
+def fork_nanny(**kwargs) -> tuple[str, ForkedNanny]:
+    """Stand in for `ipyparallel.engine.nanny.start_nanny`, by fork.
+
+    The nanny relays signals to its engine and tells the controller when the
+    engine has ended. As a new interpreter it costs 27 MB and half a second; as
+    a fork it shares the engine's pages.
+    """
+    import zmq
+    from ipyparallel.engine.nanny import KernelNanny
+
+    kwargs["pid"] = engine = os.getpid()
+    kwargs["log_level"] = logging.ERROR  # the log is for the rank's own words
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.close(read)
+            zmq.Context._instance = None
+            import asyncio
+
+            asyncio.events._set_running_loop(None)
+            asyncio.set_event_loop(None)
+            if os.getppid() == engine:
+                KernelNanny.main(pipe=os.fdopen(write, "w", buffering=1), **kwargs)
+        finally:
+            os._exit(0)
+    os.close(write)
+    pipe = os.fdopen(read)
+    url = pipe.readline().strip()
+    if not url:
+        raise RuntimeError("the nanny of this engine ended before it was ready")
+    return url, ForkedNanny(pid, pipe)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""A cluster whose engines are forked from one process: Linux, the default."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from course_utils.engines.fork import ForkParent
+from course_utils.engines.logs import last_words, number, tail
+from course_utils.engines.starting import (
+    CONTROLLER,
+    LOOPBACK,
+    QUIET,
+    check_controller,
+    environment,
+    new_engine,
+    start_engines,
+)
+
+if TYPE_CHECKING:
+    pass
+
+
+class Forked:
+    """A cluster on this machine, forked from one process. Linux only.
+
+    preload: modules that every engine needs, beside torch and ipyparallel's own.
+    """
+
+    local = True
+
+    def __init__(self, world_size: int, preload: list[str]) -> None:
+        self.world_size = world_size
+        self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # mode 0700
+        self.id = self.folder.name
+        common = [f"--profile-dir={self.folder}", f"--cluster-id={self.id}"]
+        self.parent = ForkParent(
+            self.folder,
+            controller=[f"--ip={LOOPBACK}", *CONTROLLER, *common],
+            preload=preload,
+            environment=environment(),
+        )
+        self.cluster = self.client = None
+
+    def start(self, limit: float) -> None:
+        """Start controller and engines, and connect; `limit` in seconds."""
+        from course_utils.engines import launchers
+
+        self.cluster = cluster = launchers.ForkedCluster(
+            controller=launchers.ForkedControllerLauncher,
+            engines=launchers.ForkedEngineSetLauncher,
+            fork_parent=self.parent,
+            profile_dir=str(self.folder),
+            cluster_id=self.id,
+            cluster_file="",
+            load_profile=False,
+            shutdown_atexit=False,  # the fork parent sees to that
+            delay=0,
+            log_level=QUIET,
+        )
+        start_engines(self, cluster, limit)
+
+    def check_started(self) -> None:
+        """Raise an error if the fork parent or the controller has ended."""
+        self.parent.check()
+        check_controller(self)
+
+    def controller_words(self) -> str:
+        """Return the last lines that the controller wrote."""
+        log = self.folder / "log" / "ipcontroller.log"
+        return tail(log.read_text(errors="replace"), 10) if log.exists() else ""
+
+    def ended(self) -> dict[int, int]:
+        """Return the exit codes of engines that have ended, by number."""
+        engines = self.client.cluster.engine_set.stop_data.get("engines", {})
+        return {number(i): self.exit_code(d["pid"]) for i, d in engines.items()}
+
+    def exit_code(self, pid: int) -> int:
+        """Return how a process ended; a negative code is a signal's number."""
+        return self.parent.exits().get(pid, 1)
+
+    def last_words(self, rank: int, pid: int | None = None) -> str:
+        """Return the end of what the engine of `rank` wrote before it ended."""
+        return last_words(self.client.cluster.engine_set, rank, pid)
+
+    def replace(self, rank: int, limit: float) -> int:
+        """Fork a new engine in the place of one that has ended; return its id."""
+        return new_engine(self, rank, limit)
+
+    def stop(self) -> None:
+        """End every process of this cluster, at once."""
+        self.parent.end()
+        if self.client is not None:
+            self.client.close(linger=0)
+        shutil.rmtree(self.folder, ignore_errors=True)

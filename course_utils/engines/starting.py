@@ -1,0 +1,159 @@
+"""Start the controller and the engines of a cluster, and connect to them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from course_utils.engines.logs import exit_text
+
+if TYPE_CHECKING:
+    from ipyparallel import Client, Cluster
+
+CONTROLLER = [
+    "--IPController.enable_curve=True",  # no other user can read or send
+    "--IPController.use_threads=True",  # one process instead of nine
+    "--IPController.broadcast_scheduler_depth=0",
+    "--IPController.db_class=NoDB",
+    "--HeartMonitor.period=100",  # ms; an engine registers at its first beat
+    "--HeartMonitor.max_heartmonitor_misses=600",
+    "--log-level=ERROR",
+]
+ENGINE = ["--log-level=ERROR"]
+LOOPBACK = "127.0.0.1"
+TRY = 5  # seconds for one attempt to connect to the controller
+QUIET = 40  # log level of the client's side: errors only
+
+
+class StartError(RuntimeError):
+    """The world could not be started; nothing of it is left running."""
+
+
+class Startable(Protocol):
+    """A cluster that is being started, however its processes come about.
+
+    cluster: ipyparallel's; client: of its controller, once that answers.
+    """
+
+    world_size: int
+    cluster: Cluster
+    client: Client
+
+    def check_started(self) -> None:
+        """Raise an error if what starts the engines has ended."""
+
+    def controller_words(self) -> str:
+        """Return the last lines that the controller wrote."""
+
+    def ended(self) -> dict[int, int]:
+        """Return the exit codes of engines that have ended, by number."""
+
+    def last_words(self, rank: int) -> str:
+        """Return the end of what the engine of `rank` wrote before it ended."""
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that all processes of a world get."""
+    defaults = {
+        "OMP_NUM_THREADS": "1",  # as torchrun does: ranks share the cores
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "TORCH_CPP_LOG_LEVEL": "FATAL",  # lines with clock times; errors say the same
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+    }
+    return {name: os.environ.get(name, value) for name, value in defaults.items()}
+
+
+def in_thread(cluster: Cluster, method: Callable[..., Any], *args: object) -> Any:
+    """Run a method of a cluster in the cluster's own thread, whose loop goes on.
+
+    ipyparallel does so in a kernel only. In a script its ``…_sync`` methods leave
+    no loop running, and then nobody is told that an engine has ended.
+    """
+    return cluster._in_thread(method, *args)
+
+
+def start_engines(world: Startable, cluster: Cluster, limit: float) -> None:
+    """Start the controller, connect to it, and start the engines.
+
+    In this order, since a client is not told of an engine that registers at the
+    moment at which the client connects.
+    """
+    cluster.config.EngineLauncher.engine_args = ENGINE
+    in_thread(cluster, cluster.start_controller)
+    world.client = connect(world, cluster, limit)
+    in_thread(cluster, cluster.start_engines, world.world_size)
+    wait_for_engines(world, limit)
+
+
+def connect(world: Startable, cluster: Cluster, limit: float) -> Client:
+    """Return a client of the controller, once it answers."""
+    deadline = time.monotonic() + limit
+    while True:
+        try:
+            return in_thread(cluster, partial(cluster.connect_client, timeout=TRY))
+        except (TimeoutError, RuntimeError) as error:
+            world.check_started()
+            if isinstance(error, RuntimeError) or time.monotonic() > deadline:
+                words = world.controller_words() or "(none)"
+                raise StartError(
+                    f"the controller did not start: {error}; its last words:\n{words}"
+                ) from None
+
+
+def check_controller(world: Startable) -> None:
+    """Raise StartError, with its last words, if the controller has ended."""
+    if world.cluster.controller.state == "after":
+        words = world.controller_words() or "(none)"
+        raise StartError(f"the controller ended; its last words:\n{words}")
+
+
+def wait_for_engines(cluster: Startable, limit: float) -> None:
+    """Wait until every engine has registered; tell why if one does not."""
+    deadline = time.monotonic() + limit
+    while len(cluster.client.ids) < cluster.world_size:
+        ended = cluster.ended()
+        if ended:
+            rank, code = min(ended.items())
+            raise StartError(
+                f"rank {rank} ended while it started ({exit_text(code)}); its last "
+                f"words:\n{cluster.last_words(rank) or '(none)'}"
+            )
+        if time.monotonic() > deadline:
+            there = len(cluster.client.ids)
+            raise StartError(
+                f"{there} of {cluster.world_size} ranks started within "
+                f"{limit:.0f} s; the machine may be short of memory or very busy"
+            )
+        time.sleep(0.01)
+
+
+def new_engine(cluster: Startable, rank: int, limit: float) -> int:
+    """Start one engine of an engine set anew, and wait for it; return its id."""
+    client = cluster.client
+    known = set(client._engines.values())
+    engines = client.cluster.engine_set
+    identifier = f"{rank}.{len(known)}.{time.monotonic_ns()}"
+    engine = engines.launchers[identifier] = engines.launcher_class(
+        work_dir=engines.work_dir,
+        parent=engines,
+        log=engines.log,
+        profile_dir=engines.profile_dir,
+        cluster_id=engines.cluster_id,
+        environment=engines.environment,
+        identifier=identifier,
+        output_file=f"{engines.profile_dir}/log/ipengine-anew-{identifier}.log",
+    )
+    engine.engine_cmd = list(engines.engine_cmd)
+    engine.engine_args = list(engines.engine_args)
+    engine.on_stop(engines._notice_engine_stopped)
+    engine.start()
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        for id_, uuid in list(client._engines.items()):
+            if isinstance(id_, int) and uuid not in known:
+                return id_
+        time.sleep(0.01)
+    raise StartError(f"the new process for rank {rank} did not start in {limit:.0f} s")

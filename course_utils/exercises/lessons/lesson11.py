@@ -1,0 +1,210 @@
+"""The exercises of lesson 11, share one loss."""
+
+from __future__ import annotations
+
+import zlib
+
+from course_utils.exercises.answers import Attempt, Case
+from course_utils.exercises.exercise import Exercise, Inputs
+from course_utils.exercises.lessons.inputs import one_shard
+from course_utils.pictures import Snapshot
+
+# Small whole numbers as float64, and powers of two to divide by: every way to add,
+# multiply and divide gives the same bits.
+ROWS = ((3,), "float64", None, (2, 0, 2, 4)), ((2,), "float64", None, (1, 3, 4, 0))
+EQUAL = (((4,), "float64"), ((2, 3), "float64"))
+NO_GRAPH = "does not require grad"
+
+
+def fourth_power(full):
+    """Return a number that depends on every pair of elements."""
+    return full.square().sum().square()
+
+
+def shard_and_loss(case: Case, path: str) -> Inputs:
+    """Give every rank a shard and the same loss."""
+    return [(shard, fourth_power) for (shard,) in one_shard(case, path)]
+
+
+def pieces_of_gradient(case: Case, inputs: Inputs) -> list:
+    """Give every rank its piece of the gradient of one process."""
+    import torch
+
+    full = torch.cat([shard for shard, _ in inputs]).requires_grad_()
+    fourth_power(full).backward()
+    return list(full.grad.chunk(case.world_size))
+
+
+def weight_and_rows(case: Case, path: str) -> Inputs:
+    """Give every rank the same weight, and as many rows as the case says."""
+    import torch
+
+    from course_utils.process_group import device
+
+    seed = torch.Generator().manual_seed(zlib.crc32(repr(case).encode()))
+
+    def numbers(*shape):
+        drawn = torch.randint(1, 10, shape, generator=seed)
+        return drawn.to(getattr(torch, case.dtype)).to(device())
+
+    weight = numbers(*case.shape)
+    rows = [numbers(n, *case.shape) for n in case.sizes[: case.world_size]]
+    return [(weight, shard) for shard in rows]
+
+
+def gradient_of_mean(case: Case, inputs: Inputs) -> list:
+    """Give every rank the gradient of the mean over the rows of all shards."""
+    import torch
+
+    weight, full = inputs[0][0], torch.cat([shard for _, shard in inputs])
+    return [2 * (full @ weight) @ full / len(full)] * case.world_size
+
+
+# --- hints ----------------------------------------------------------------------
+
+
+def no_history(attempt: Attempt) -> str | None:
+    """backward() found nothing to follow."""
+    if any(NO_GRAPH in answer.error for answer in attempt.answers):
+        return (
+            "What backward() started from has no history: gathered buffers lead back "
+            "to no shard."
+        )
+    return None
+
+
+def times(attempt: Attempt) -> str | None:
+    """Every rank has the same multiple of the right gradient."""
+    size = attempt.case.world_size
+    factors = {factor(*pair) for pair in pairs(attempt)} - {None}
+    if factors == {float(size)}:
+        return (
+            f"The gradient is {size} times the right one: the losses of all {size} "
+            "ranks sent theirs back."
+        )
+    if factors == {1 / size}:
+        return (
+            f"The gradient is a {ORDINALS.get(size, f'{size}th')} of the right one: it "
+            "was divided by the number of ranks once too often."
+        )
+    return None
+
+
+ORDINALS = {2: "half", 3: "third", 4: "quarter"}
+
+
+def pairs(attempt: Attempt) -> list[tuple[tuple, tuple]]:
+    """Return the values of expected and yours, where both are tensors of one shape."""
+    return [
+        (want.values, got.values)
+        for want, got in zip(attempt.expected, attempt.yours, strict=True)
+        if isinstance(got, Snapshot) and isinstance(want, Snapshot)
+        if want.shape == got.shape
+    ]
+
+
+def factor(want: tuple, got: tuple) -> float | None:
+    """Return f with got == f * want to rounding, None if there is none."""
+    found = [g / w for w, g in zip(want, got, strict=True) if w]
+    if not found or max(found) - min(found) > 1e-9 * abs(found[0]):
+        return None
+    return round(found[0], 9)
+
+
+def own_shard_only(attempt: Attempt) -> str | None:
+    """The loss of each rank's own shard, without the others."""
+    size = attempt.case.world_size
+    if size < 2 or not attempt.wrong():
+        return None
+    for rank in attempt.wrong():
+        own = attempt.inputs[rank][0].values
+        alone = tuple(4 * x * sum(y * y for y in own) for x in own)
+        yours = attempt.yours[rank]
+        if not isinstance(yours, Snapshot) or yours.values != alone:
+            return None
+    return "That is the gradient of a loss over the rank's own shard alone."
+
+
+def whole_gradient(attempt: Attempt) -> str | None:
+    """The gradient of the full tensor instead of the piece."""
+    whole = tuple(v for want in attempt.expected for v in want.values)
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        if isinstance(yours, Snapshot) and yours.values == whole and len(whole) > 1:
+            return (
+                f"Rank {rank} returns the gradient of the full tensor; only the piece "
+                "for its own shard is asked for."
+            )
+    return None
+
+
+def which_mean(attempt: Attempt) -> str | None:
+    """Look for the mean of means, the sum, and a rank's own gradient."""
+    sizes = attempt.case.sizes[: attempt.case.world_size]
+    yours = [g.values for g in attempt.yours if isinstance(g, Snapshot)]
+    wrong = attempt.wrong()
+    if not wrong or len(yours) < len(sizes):
+        return None
+    sums = [gradient_of_sum(*given) for given in attempt.inputs]
+    total = [sum(column) for column in zip(*sums, strict=True)]
+    means = [[v / n for v in own] for own, n in zip(sums, sizes, strict=True) if n]
+    averaged = [sum(column) / len(sizes) for column in zip(*means, strict=True)]
+    first = wrong[0]
+    if near(yours[first], averaged):
+        return (
+            "That is the mean of the ranks' means: a rank with few rows counts as much "
+            "as one with many."
+        )
+    if near(yours[first], total):
+        return f"That is the gradient of the sum over all {sum(sizes)} rows, undivided."
+    if near(yours[first], [v / len(sizes) for v in total]):
+        return (
+            f"The sum over all rows is divided by {len(sizes)}, the number of ranks; "
+            f"there are {sum(sizes)} rows."
+        )
+    with_rows = [rank for rank in wrong if sizes[rank]]
+    if all(near(yours[r], [v / sum(sizes) for v in sums[r]]) for r in with_rows):
+        return "Each rank has the share of its own rows: the shares are not added up."
+    if all(near(yours[r], [v / sizes[r] for v in sums[r]]) for r in with_rows):
+        return f"Rank {first} has the gradient of its own mean, without the others."
+    return None
+
+
+def gradient_of_sum(weight: Snapshot, shard: Snapshot) -> list[float]:
+    """Return the gradient of the sum of squares over the rows of one shard."""
+    width = len(weight.values)
+    flat = shard.values
+    rows = [flat[i : i + width] for i in range(0, len(flat), width)]
+    result = [0.0] * width
+    for row in rows:
+        out = sum(a * b for a, b in zip(row, weight.values, strict=True))
+        result = [r + 2 * out * a for r, a in zip(result, row, strict=True)]
+    return result
+
+
+def near(some: tuple, others: list) -> bool:
+    """Tell whether two rows of numbers are equal to rounding."""
+    return len(some) == len(others) and all(
+        abs(a - b) <= 1e-9 * abs(b) for a, b in zip(some, others, strict=True)
+    )
+
+
+EXERCISES = (
+    Exercise(
+        "11.1",
+        "shard_gradient",
+        inputs=shard_and_loss,
+        oracle=pieces_of_gradient,
+        worlds=(4, 2, 1),
+        shards=EQUAL,
+        hints=(no_history, own_shard_only, whole_gradient, times),
+    ),
+    Exercise(
+        "11.2",
+        "mean_gradient",
+        inputs=weight_and_rows,
+        oracle=gradient_of_mean,
+        shards=ROWS,
+        hints=(no_history, which_mean, times),
+    ),
+)

@@ -1,0 +1,6 @@
+"""Initialise, destroy and set aside the process groups of this rank."""
+
+from course_utils.process_group.default import destroy, device, init, open_store
+from course_utils.process_group.set_aside import put_groups, take_groups
+
+__all__ = ["destroy", "device", "init", "open_store", "put_groups", "take_groups"]

@@ -1,0 +1,18 @@
+"""Notice ranks that wait in vain, say who waits where for whom, and free them.
+
+On a rank `watch` answers from a thread of its own, with what `stacks` and
+`connections` see. In the notebook `stall` decides when a cell can no longer end,
+`states` and `causes` put into words what its ranks do, and `report` writes it down.
+"""
+
+from course_utils.face import opened
+
+__all__, __getattr__ = opened(
+    __name__,
+    {
+        "report": (),
+        "stall": ("Watched", "ask"),
+        "states": ("RankState", "having", "lines"),
+        "watch": ("REQUEST", "Watch"),
+    },
+)

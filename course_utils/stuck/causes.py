@@ -1,0 +1,174 @@
+"""The likely cause of a stuck cell, where the pattern is known."""
+
+from __future__ import annotations
+
+import ast
+
+from course_utils.stuck.states import COUNTED, POINT_TO_POINT, RankState, having
+from course_utils.text import these_ranks
+
+GONE = ("finished", "missed")
+
+
+def likely_cause(states: dict[int, RankState], source: str) -> str:
+    """Name the likely cause of a stuck cell in one sentence; "" if unknown.
+
+    states: of every rank of the world, by rank.
+    source: of the cell.
+    """
+    waiting = {r: states[r] for r in having(states, "waits")}
+    if not waiting:
+        return ""
+    for cause in (stopped, targets, roots, operations, groups, messages, absent):
+        found = cause(states, waiting, source)
+        if found:
+            return found
+    return ""
+
+
+def stopped(states, waiting, source) -> str:
+    """A rank is stopped, or sleeps and lets no thread of Python run."""
+    still = having(states, "stopped")
+    if still:
+        were = "were" if len(still) > 1 else "was"
+        return f"{these_ranks(still)} {were} stopped from outside, as by SIGSTOP"
+    mute = having(states, "silent")
+    if mute:
+        waits = "wait" if len(mute) > 1 else "waits"
+        return f"{these_ranks(mute)} {waits} in C++ without giving Python's lock away"
+    return ""
+
+
+def targets(states, waiting, source) -> str:
+    """The cell ran on some ranks only."""
+    absent_ranks = having(states, "absent")
+    if absent_ranks and not having(states, *GONE):
+        return (
+            f"the cell ran on {these_ranks(sorted(set(states) - set(absent_ranks)))} "
+            "only (--targets), and a collective needs every rank of its group"
+        )
+    return ""
+
+
+def roots(states, waiting, source) -> str:
+    """The ranks name different roots in the same collective."""
+    calls = {s.call for s in waiting.values()}
+    if len(calls) != 1 or calls & set(POINT_TO_POINT):
+        return ""
+    named = {r: s.peer for r, s in waiting.items()}
+    if len(set(named.values())) > 1:
+        said = ", ".join(f"rank {r} names {root}" for r, root in named.items())
+        return f"the ranks disagree on the root: {said}"
+    return ""
+
+
+def operations(states, waiting, source) -> str:
+    """The ranks are in different collectives."""
+    first: dict[str, int] = {}
+    for rank, state in waiting.items():
+        if state.call not in POINT_TO_POINT:
+            first.setdefault(state.name, rank)
+    if len({name.partition("(")[0] for name in first}) < 2:
+        return ""
+    said = ", ".join(
+        f"rank {rank} is in {name}{waiting[rank].place}" for name, rank in first.items()
+    )
+    return f"the ranks call collectives in a different order: {said}"
+
+
+def groups(states, waiting, source) -> str:
+    """The ranks wait in the same collective of different groups."""
+    collective = [s for s in waiting.values() if s.call not in POINT_TO_POINT]
+    if len({s.group for s in collective}) > 1:
+        return "the ranks call the collective on different groups"
+    return ""
+
+
+def messages(states, waiting, source) -> str:
+    """A message is received that nobody sends, or the other way round."""
+    mine = {r: s for r, s in waiting.items() if s.call in POINT_TO_POINT}
+    if not mine:
+        return ""
+    kinds = {s.call for s in mine.values()}
+    if len(mine) == len(states) and kinds <= {"recv", "irecv"}:
+        return "every rank receives first, so nobody comes to its send"
+    if len(mine) == len(states) and kinds <= {"send", "isend"}:
+        return "every rank sends first, so nobody comes to its recv"
+    rank, state = next(iter(mine.items()))
+    receives = state.call in ("recv", "irecv")
+    peer = state.peer
+    if peer is None:
+        return f"rank {rank} receives from any rank, and none sends"
+    verb = "sends" if receives else "receives"
+    if states[peer].kind == "waits":
+        return (
+            f"rank {rank} expects that rank {peer} {verb}, but rank {peer} waits "
+            f"in {states[peer].name}{states[peer].place}"
+        )
+    return f"rank {rank} expects that rank {peer} {verb}, which it never does"
+
+
+def absent(states, waiting, source) -> str:
+    """Some ranks never come to the call: a branch, or a loop that ends early."""
+    rank, state = next(iter(waiting.items()))
+    gone = having(states, "missed", "absent")
+    finished = having(states, "finished")
+    if not gone and finished and state.call in COUNTED:
+        return (
+            f"{these_ranks(finished)} ended the call in which {these_ranks(waiting)} "
+            f"{'wait' if len(waiting) > 1 else 'waits'}: the ranks may disagree on "
+            "shape or dtype"
+        )
+    gone = gone or finished
+    if not gone or not state.line:
+        return ""
+    line = state.line
+    around = enclosing(source, line)
+    if not around and state.outer:
+        line = state.outer
+        around = enclosing(source, line)
+    branch = next((n for n in around if isinstance(n, ast.If)), None)
+    loop = next((n for n in around if isinstance(n, ast.For | ast.While)), None)
+    if branch is not None:
+        return (
+            f"line {line} stands under {condition(branch, line)}, so "
+            f"{these_ranks(gone)} {never_came(state.call)}"
+        )
+    if loop is not None:
+        return (
+            f"the loop at line {loop.lineno} makes more rounds on "
+            f"{these_ranks(list(waiting))} than on {these_ranks(gone)}"
+        )
+    return f"{these_ranks(gone)} left the cell before {state.call}"
+
+
+def never_came(call: str) -> str:
+    """Say what ranks left out, and who has to call it."""
+    if "." in call:  # work.wait() and the like
+        return "took no part in what is waited for"
+    whole = call in ("new_group", "init_process_group")
+    who = "every rank" if whole else "every rank of the group"
+    return f"never came to {call}; {who} has to call it"
+
+
+def enclosing(source: str, line: int) -> list[ast.stmt]:
+    """Return the statements around a line of a cell, innermost first."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # a magic in the cell
+        return []
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If | ast.For | ast.While)
+        and node.lineno <= line <= (node.end_lineno or node.lineno)
+    ]
+    return sorted(around, key=lambda node: (node.lineno, node.col_offset), reverse=True)
+
+
+def condition(branch: ast.If, line: int) -> str:
+    """Write the condition under which a line of a branch runs."""
+    test = ast.unparse(branch.test)
+    if branch.orelse and line >= branch.orelse[0].lineno:
+        return f"the else of `if {test}:`"
+    return f"`if {test}:`"

@@ -1,0 +1,94 @@
+"""Reports of cells that could not end, as the cell's error shows them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from course_utils.stuck.causes import likely_cause
+from course_utils.stuck.states import RankState, lines, waits_for
+from course_utils.text import indent, is_cell, readable, tag, these_ranks
+
+if TYPE_CHECKING:
+    from course_utils.engines import Control
+
+FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
+HOUSEKEEPING = re.compile(
+    r"KernelNanny|^Output for engine \d|^(Current thread|Thread) 0x"
+    r"|^Extension modules|<invalid frame>"
+)
+BROKEN = (  # what gloo says of a process group that is of no use any more
+    "failed to pass monitoredBarrier",
+    "successfully reached monitoredBarrier, but received errors",
+    "Timed out waiting",
+    "Connection closed by peer",
+    "Connection reset by peer",
+    "Application timeout caused pair closure",
+)
+
+
+def is_broken(message: str) -> bool:
+    """Tell whether an error means that the process group is of no use any more."""
+    return any(sign in message for sign in BROKEN)
+
+
+def stuck(
+    states: dict[int, RankState],
+    errors: dict[int, str],
+    source: str,
+    patience: float,
+) -> str:
+    """Report a cell in which ranks wait in vain.
+
+    errors: of the ranks that failed, as short blocks.
+    source: of the cell; patience: seconds that they waited at least.
+    """
+    if errors:
+        said = [f"{tag([rank])} {text}" for rank, text in errors.items()]
+        left = {r: s for r, s in states.items() if s.kind != "failed"}
+        return "\n".join([*said, *indent("\n".join(lines(left)))])
+    cause = likely_cause(states, source)
+    text = [f"stuck: {waits_for(states)}"]
+    text += indent("\n".join(lines(states, f"for {patience:g} s")))
+    if cause:
+        text.append(f"  likely cause: {cause}")
+    return "\n".join(text)
+
+
+def interrupted(states: dict[int, RankState]) -> str:
+    """Report a cell that was interrupted by hand."""
+    return "\n".join(["interrupted:", *indent("\n".join(lines(states)))])
+
+
+def died(control: Control, dead: list[int]) -> str:
+    """Report ranks that ended, with the last words of each.
+
+    The others are not mentioned: whether they wait or fail first is chance.
+    """
+    text = []
+    for rank in dead:
+        text.append(f"{tag([rank])} died: {control.ending(rank)}")
+        words = own_words(control.last_words(rank))
+        if words:
+            text += indent("\n".join(["its last words:", *indent(words)]))
+    return "\n".join(text)
+
+
+def own_words(log: str, most: int = 8) -> str:
+    """Return what a log says of the rank itself: no stacks of libraries."""
+    kept = []
+    for line in log.splitlines():
+        frame = FRAME.search(line)
+        if frame and is_cell(frame[1]):
+            kept.append(f"at line {frame[2]} of the cell")
+        elif line.strip() and not frame and not HOUSEKEEPING.search(line):
+            kept.append(readable(line))
+    return "\n".join(kept[-most:])
+
+
+def how_to_go_on(control: Control, dead: list[int]) -> str:
+    """Say what can be done about dead ranks."""
+    return (
+        f"ranks.repair() brings in a new process at {these_ranks(dead)}, "
+        f"ranks.shrink() goes on with the other {len(control) - len(dead)}"
+    )

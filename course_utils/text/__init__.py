@@ -1,0 +1,35 @@
+"""How ranks, errors and quantities are written. Pure: the standard library alone."""
+
+from course_utils.face import opened
+
+__all__, __getattr__ = opened(
+    __name__,
+    {
+        "tags": (
+            "aligned",
+            "folded",
+            "indent",
+            "merge",
+            "paragraph",
+            "rank_list",
+            "tag",
+            "these_ranks",
+        ),
+        "errors": (
+            "NoSuchVariable",
+            "RankError",
+            "error_text",
+            "failures",
+            "readable",
+        ),
+        "places": ("is_cell",),
+        "targets": ("parse_ranks",),
+        "quantities": (
+            "bytes_of",
+            "rate_of",
+            "seconds_of",
+            "show_bytes",
+            "show_seconds",
+        ),
+    },
+)

@@ -1,0 +1,82 @@
+"""Make engines the ranks of a world: order, environment, process group."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from course_utils.engines import LOOPBACK, Forked
+from course_utils.world.rank import become_rank, call, environment, place, reserve_port
+
+if TYPE_CHECKING:
+    from course_utils.world.world import World
+
+
+def make_world(world: World, backend: str | None) -> None:
+    """Make the engines of a started cluster ranks.
+
+    backend: of the default process group; None to leave that to the learner.
+    """
+    become_ranks(world)
+    if backend is not None:
+        world.backend = backend
+        world.device = "cuda" if "nccl" in backend else "cpu"
+        init_process_group(world)
+
+
+def become_ranks(world: World, only: list[int] | None = None) -> None:
+    """Give engines their rank, environment and watch.
+
+    Ranks are counted host by host, so that local ranks are consecutive.
+
+    only: the ranks whose engine is new; all by default.
+    """
+    if only is None:
+        hosts, world.addresses = places(world)
+        world.master = None
+    else:
+        hosts = world.hosts
+    if world.master is None or 0 in (only or []):
+        address = world.addresses[0]
+        port = world.run_each(reserve_port, {0: (address,)})[0]
+        world.master = (address, port)
+    world.hosts = hosts
+    per_host, seen, calls = Counter(hosts), Counter(), {}
+    local = world.cluster.local
+    leash = os.getpid() if local and not isinstance(world.cluster, Forked) else 0
+    for rank, host in enumerate(hosts):
+        variables = environment(
+            rank, len(hosts), seen[host], per_host[host], world.master
+        )
+        seen[host] += 1
+        calls[rank] = (variables, world.guard, world.addresses[rank], leash)
+    everyone = only is None or 0 in only  # a new rank 0 is a new MASTER_PORT
+    chosen = list(calls) if everyone else only
+    pids = world.run_each(become_rank, {rank: calls[rank] for rank in chosen})
+    world.pids.update(zip(chosen, pids, strict=True))
+
+
+def places(world: World) -> tuple[list[str], list[str]]:
+    """Order the ranks host by host; return host and address of each."""
+    if world.cluster.local:
+        return ["localhost"] * len(world), [LOOPBACK] * len(world)
+    peer = world.cluster.client._config["interface"].split("://")[1]
+    found = world.run_all(place, peer)
+    hosts = [place["host"] for place in found]
+    order = sorted(range(len(world)), key=lambda i: (hosts.index(hosts[i]), i))
+    world.reorder(order)
+    return [hosts[i] for i in order], [found[i]["address"] for i in order]
+
+
+def init_process_group(world: World) -> None:
+    """Initialise the default process group on every rank."""
+    if world.cluster.local:
+        store: object = str(Path(world.cluster.folder) / f"store-{uuid4().hex}")
+    else:
+        where = ("process_group:open_store", world.addresses[0], len(world))
+        store = world.run_each(call, {0: where})[0]
+    init = ("process_group:init", world.backend, world.timeout, store)
+    world.call_all(*init)

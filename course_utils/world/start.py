@@ -1,0 +1,174 @@
+"""Start a world: processes that are the ranks of one process group."""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+from course_utils.engines import Forked, HandedOver, StartError, machine
+
+if TYPE_CHECKING:
+    from course_utils.world.ranks import Ranks
+
+ON_RANKS = [  # modules of the course that every rank uses
+    "course_utils.guard",
+    "course_utils.process_group",
+    "course_utils.world.rank",
+]
+BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl")
+START_LIMIT = 120.0  # seconds until every engine must have registered
+
+_running: list[Ranks] = []  # the one world of this kernel, if there is one
+
+
+def launch(
+    world_size: int = 4,
+    *,
+    backend: str | None = None,
+    init: bool = True,
+    guard: bool = True,
+    timeout: float = 300,
+    patience: float = 5,
+    engines: str | type | None = None,
+    profile: str | None = None,
+) -> Ranks:
+    """Start `world_size` processes, the ranks of one process group.
+
+    A world that this kernel launched before is stopped first. Every rank has
+    torchrun's environment variables, so the code of a cell runs unchanged in a
+    script under torchrun.
+
+    backend: "gloo", "nccl", …; by default nccl where every rank has a GPU of its
+        own, else gloo.
+    init: initialise the default process group; False leaves that to you.
+    guard: compare operation, shape and dtype of every collective across the ranks
+        before it runs (torch's DETAIL debug level). Costs milliseconds a call:
+        turn it off to measure.
+    timeout: seconds after which a collective fails even though a rank that it
+        waits for still computes.
+    patience: seconds after which a cell whose ranks wait in vain ends with a
+        report and a repaired world.
+    engines: an ipyparallel launcher ("local", "mpi", "ssh", "slurm", …) or its
+        class. By default the ranks are forked from one process (Linux) or are
+        ordinary local processes.
+    profile: ipyparallel profile that configures the launcher.
+
+    Raises ValueError or TypeError for arguments that cannot work, before anything
+    starts, and StartError, leaving nothing behind, if the start itself fails.
+    """
+    check_world_size(world_size)
+    check_launcher(engines)
+    forked = engines is None and profile is None and machine.can_fork()
+    if forked or engines == "local":
+        check_memory(world_size, forked)
+    backend = choose_backend(backend, world_size, local=forked or engines == "local")
+    check_seconds("timeout", timeout)
+    check_seconds("patience", patience)
+    stop_running()
+    if forked:
+        cluster = Forked(world_size, ON_RANKS)  # torch is imported there at once
+    else:
+        if engines is None and profile is None:
+            engines = "local"
+        cluster = HandedOver(world_size, engines, profile)
+    from course_utils.text import RankError
+    from course_utils.world import px, setup
+    from course_utils.world.ranks import Ranks
+
+    try:
+        cluster.start(START_LIMIT)
+        ranks = Ranks(cluster, guard, timeout, patience)
+        setup.make_world(ranks, backend if init else None)
+    except RankError as error:
+        cluster.stop()
+        raise StartError(f"the ranks did not start:\n{error}") from None
+    except BaseException:
+        cluster.stop()
+        raise
+    _running.append(ranks)
+    px.register(ranks)
+    return ranks
+
+
+def stop_running() -> None:
+    """Stop the world that this kernel launched, if there is one."""
+    while _running:
+        _running.pop().stop()
+
+
+atexit.register(stop_running)
+
+
+def check_world_size(world_size: object) -> None:
+    """Raise TypeError or ValueError unless `world_size` is a whole number above 0."""
+    if isinstance(world_size, bool) or not isinstance(world_size, int):
+        raise TypeError(
+            f"world_size: expected a whole number of ranks, as in launch(4), "
+            f"got {world_size!r}"
+        )
+    if world_size < 1:
+        raise ValueError(f"world_size: expected at least 1 rank, got {world_size}")
+
+
+def check_seconds(name: str, seconds: object) -> None:
+    """Raise ValueError unless `seconds` is a number above 0."""
+    number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not number or not 0 < seconds < float("inf"):
+        raise ValueError(f"{name}: expected seconds above 0, got {seconds!r}")
+
+
+def check_memory(world_size: int, forked: bool) -> None:
+    """Raise ValueError if that many ranks cannot fit into this machine's memory."""
+    most = machine.most_ranks(forked)
+    if world_size > most:
+        free = machine.available_memory() / 2**30
+        raise ValueError(
+            f"world_size: {world_size} ranks do not fit into the {free:.1f} GiB of "
+            f"memory that are available; at most {most} do. "
+            "Launch fewer, or close what else is running"
+        )
+
+
+def check_launcher(engines: str | type | None) -> None:
+    """Raise ValueError if ipyparallel has no launcher of that name."""
+    if not isinstance(engines, str):
+        return
+    group = importlib.metadata.entry_points(group="ipyparallel.engine_launchers")
+    known = sorted(group.names)
+    if engines.lower() not in known and not is_class(engines):
+        raise ValueError(
+            f"engines: there is no launcher {engines!r}; known are {', '.join(known)}"
+        )
+
+
+def is_class(path: str) -> bool:
+    """Tell whether a dotted path leads to a class that can be imported."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except (ImportError, ValueError):
+        return False
+    return isinstance(found, type)
+
+
+def choose_backend(backend: str | None, world_size: int, local: bool) -> str:
+    """Return the backend of the default process group, checked.
+
+    local: all ranks run on this machine, whose GPUs can be counted beforehand.
+    """
+    if backend is None:
+        fits = local and machine.gpus() >= world_size
+        return "nccl" if fits else "gloo"
+    names = [part.rpartition(":")[2] for part in str(backend).lower().split(",")]
+    if not isinstance(backend, str) or any(name not in BACKENDS for name in names):
+        raise ValueError(
+            f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}"
+        )
+    if local and "nccl" in names and machine.gpus() < world_size:
+        raise ValueError(
+            f"backend: nccl needs a GPU for each of the {world_size} ranks, and torch "
+            f"can use {machine.gpus()} here; launch fewer ranks or take gloo"
+        )
+    return backend.lower()

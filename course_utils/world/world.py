@@ -1,0 +1,109 @@
+"""The engines of a cluster as ranks: their settings, and calls of functions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ipyparallel import AsyncResult
+
+from course_utils.engines import Control
+from course_utils.stuck import report
+from course_utils.text import RankError, failures, tag
+from course_utils.world.rank import call
+
+if TYPE_CHECKING:
+    from course_utils.engines import Forked, HandedOver
+
+
+class World(Control):
+    """Engines that are ranks, and what `launch` was told about them.
+
+    backend: of the default process group; None where that is the learner's.
+    """
+
+    def __init__(
+        self,
+        cluster: Forked | HandedOver,
+        guard: bool = True,
+        timeout: float = 300,
+        patience: float = 5,
+    ) -> None:
+        super().__init__(cluster)
+        self.guard, self.timeout, self.patience = guard, timeout, patience
+        self.backend: str | None = None
+        self.device = "cpu"
+        self.stopped = False
+
+    def watch(self, result, targets: list[int], source: str = "", live=None) -> None:
+        """Wait for a cell or call; raise `RankError` if it cannot end by itself."""
+        raise NotImplementedError  # `Ranks` does, with all that repairs a world
+
+    def run_each(self, function: Callable[..., Any], calls: dict[int, tuple]) -> list:
+        """Call a function on ranks, with arguments of its own for each.
+
+        The process group stays as it is, whatever the function raises.
+        """
+        replies = self.replies(function, calls)
+        errors = errors_of(replies)
+        if errors:
+            raise RankError(failures(errors))
+        return list(replies.values())
+
+    def run_all(self, function: Callable[..., Any], *args: object) -> list:
+        """Call a function on every rank, as `run_each` does."""
+        return self.run_each(function, dict.fromkeys(range(len(self)), args))
+
+    def call_all(self, function: str, *args: object) -> list:
+        """Call a function of the course, named as in "process_group:init"."""
+        return self.run_all(call, function, *args)
+
+    def replies(self, function: Callable[..., Any], calls: dict[int, tuple]) -> dict:
+        """Call a function on ranks; return by rank what it returned or raised."""
+        client, chosen = self.cluster.client, self.chosen(calls)
+        parts = [
+            client[self.ids[rank]].apply_async(function, *args)
+            for rank, args in calls.items()
+        ]
+        children = [child for part in parts for child in part._children]
+        targets = [self.ids[rank] for rank in chosen]
+        result = AsyncResult(client, children, repr(function), targets)
+        self.watch(result, chosen)
+        return dict(zip(chosen, result.get(return_exceptions=True), strict=True))
+
+    def chosen(self, targets: int | Iterable[int] | None) -> list[int]:
+        """Return ranks that were asked for; raise where one does not exist or live."""
+        self.check_running()
+        if targets is None:
+            chosen = list(range(len(self)))
+        else:
+            chosen = [targets] if isinstance(targets, int) else list(targets)
+        if not chosen or any(rank not in range(len(self)) for rank in chosen):
+            raise IndexError(
+                f"expected ranks from 0 to {len(self) - 1}, got {targets!r}"
+            )
+        if set(chosen) & set(self.dead()):
+            self.check_alive()
+        return chosen
+
+    def check_alive(self) -> None:
+        """Raise RankError if ranks are dead, or the world is stopped."""
+        self.check_running()
+        dead = self.dead()
+        if dead:
+            ends = ", ".join(f"{tag([r])} {self.ending(r)}" for r in dead)
+            raise RankError(f"dead: {ends}\n  {report.how_to_go_on(self, dead)}")
+
+    def check_running(self) -> None:
+        """Raise RankError if the world is stopped."""
+        if self.stopped:
+            raise RankError("the ranks have been stopped: call launch() again")
+
+
+def errors_of(replies: dict[int, Any]) -> dict[int, BaseException]:
+    """Return what ranks raised, by rank."""
+    return {
+        rank: reply
+        for rank, reply in replies.items()
+        if isinstance(reply, BaseException)
+    }

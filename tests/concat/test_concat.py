@@ -1,0 +1,180 @@
+"""`course_utils.concat` against one-process torch.cat, on generated cases."""
+
+import re
+from pathlib import Path
+
+import pytest
+import worlds
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from course_utils import launch
+from course_utils.text.errors import RankError
+
+ORACLE = Path(__file__).parents[1].joinpath("concat_oracle.py").read_text()
+
+GROUPS = [(0,), (3,), (0, 1), (4, 2), (0, 1, 2), (1, 2, 4), (0, 2, 3, 4), None]
+DTYPES = [
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "uint16",
+    "bool",
+    "complex64",
+    "complex128",
+]
+generated = settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+@st.composite
+def cases(draw, dtypes=DTYPES, layouts=("contiguous", "transposed", "strided")):
+    """A group, and the shapes, dtype and layout of every rank's shard."""
+    group = draw(st.sampled_from(GROUPS))
+    members = list(range(5)) if group is None else sorted(group)
+    dims = draw(st.integers(0, 4))
+    dim = draw(st.integers(-dims, dims - 1)) if dims else draw(st.sampled_from([0, -1]))
+    rest = draw(st.lists(st.integers(0, 3), min_size=dims, max_size=dims))
+    shapes = []
+    for _ in members:
+        shape = list(rest)
+        if dims:
+            shape[dim] = draw(st.sampled_from([0, 1, 2, 5]))
+        if dims and draw(st.integers(0, 9)) == 0:
+            shape = [0]  # torch.cat joins an empty vector to anything
+        shapes.append(tuple(shape))
+    if all(shape == (0,) for shape in shapes):
+        dim = 0
+    return {
+        "group": group,
+        "members": members,
+        "shapes": shapes,
+        "dim": dim,
+        "dtype": draw(st.sampled_from(dtypes)),
+        "layout": draw(st.sampled_from(layouts)),
+        "root": draw(st.sampled_from(members)),
+        "seed": draw(st.integers(0, 2**16)),
+        "asked": draw(st.lists(st.booleans(), min_size=5, max_size=5)),
+    }
+
+
+@pytest.fixture(scope="module")
+def five():
+    """Return five ranks on which the oracle stands ready."""
+    with launch(5, guard=False) as ranks:
+        ranks.view.execute(ORACLE, block=True)
+        yield ranks
+
+
+@generated
+@given(case=cases())
+def test_equals_one_process(five, case):
+    assert five.run(eval, f"forward({case!r})") == [[]] * 5
+
+
+@generated
+@given(case=cases(dtypes=["float64", "float32"]))
+def test_gradients_equal_those_of_one_process(five, case):
+    assert five.run(eval, f"backward({case!r})") == [[]] * 5
+
+
+def joins(five, source: str) -> list[str]:
+    """Evaluate an expression on every rank; return every rank's error text."""
+    with pytest.raises(RankError) as failed:
+        five.run(eval, source)
+    text = str(failed.value)
+    tags = re.findall(r"^\[ranks? ([\d–, ]+)\]", text, re.M)
+    assert sorted(worlds.ranks_in(", ".join(tags))) == list(range(5)), text
+    texts = {block.partition("\n")[2].strip() for block in text.split("\n[rank")}
+    assert len(texts) == 1, "the error differs between ranks"
+    return texts.pop()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "concat.all_gather_cat(torch.ones(2, 3 + (dist.get_rank() == 3)))",
+            "disagree on the shape apart from dim 0; rank 3 differs",
+        ),
+        (
+            "concat.all_gather_cat(torch.ones((2,) * (1 + (dist.get_rank() == 1))))",
+            "disagree on the number of dimensions; rank 1 differs",
+        ),
+        (
+            "concat.all_gather_cat(torch.ones(2).to("
+            "torch.int32 if dist.get_rank() in (1, 2) else torch.float32))",
+            "disagree on the dtype; ranks 1–2 differ",
+        ),
+        (
+            "concat.gather_cat(None if dist.get_rank() == 4 else torch.ones(2))",
+            "rank 4 passed None instead of a tensor",
+        ),
+        ("concat.all_gather_cat(torch.ones(2), dim=1)", "dim 1 on ranks 0–4 is out of"),
+        (
+            "concat.all_gather_cat(torch.ones(2, 2), dim=dist.get_rank() % 2)",
+            "disagree on the dim; ranks 1, 3 differ",
+        ),
+        (
+            "concat.gather_cat(torch.ones(2), dst=int(dist.get_rank() == 0))",
+            "disagree on the root; rank 0 differs",
+        ),
+        ("concat.gather_cat(torch.ones(2), dst=5)", "rank 5 is not in the group"),
+        ("concat.scatter_chunks(None, src=2)", "rank 2 passed None"),
+        ("concat.broadcast_tensor('text')", "rank 0 passed None instead of a tensor"),
+        (
+            "concat.all_gather_cat(torch.ones(2, device='meta' if dist.get_rank() else"
+            " 'cpu'))",
+            "the tensor of ranks 1–4 is on meta; gloo sends tensors on cpu",
+        ),
+        (
+            "concat.all_gather_cat(torch.eye(2).to_sparse() if dist.get_rank() == 2 "
+            "else torch.eye(2))",
+            "rank 2 passed a sparse tensor",
+        ),
+        (
+            "concat.all_gather_list([torch.ones(2), None][: 1 + dist.get_rank() % 2])",
+            "item 1 on ranks 1, 3 is none",
+        ),
+        (
+            "concat.all_gather_cat(torch.ones(2)) if dist.get_rank() else "
+            "concat.gather_cat(torch.ones(2))",
+            "disagree on the operation; rank 0 differs",
+        ),
+        (
+            "torch.set_grad_enabled(dist.get_rank() > 0).__class__ and "
+            "concat.all_gather_cat(torch.ones(2).requires_grad_())",
+            "rank 0 called it under no_grad",
+        ),
+    ],
+)
+def test_same_error_on_every_rank_and_the_world_goes_on(five, source, said):
+    try:
+        assert said in joins(five, source)
+    finally:
+        five.view.execute("torch.set_grad_enabled(True)", block=True)
+    after = five.run(eval, "concat.all_gather_cat(torch.ones(1)).numel()")
+    assert after == [5] * 5
+
+
+def test_a_rank_outside_the_group_gets_a_clear_error(five):
+    with pytest.raises(RankError, match="rank 0 is not in it"):
+        five.run(eval, "concat.all_gather_cat(torch.ones(1), 0, made[(3,)])", targets=0)
+
+
+def test_without_a_process_group():
+    with launch(1, init=False) as ranks:
+        ranks.view.execute("import torch\nfrom course_utils import concat", block=True)
+        with pytest.raises(RankError, match=r"no process group: call dist\.init"):
+            ranks.run(eval, "concat.all_gather_cat(torch.ones(1))")

@@ -1,0 +1,57 @@
+"""Worlds, shells and kernels that the tests of one module share."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import worlds
+from cells import Cells, prepare
+from fault_rows import PATIENCE
+
+from course_utils import launch
+from course_utils.world.ranks import Ranks
+
+pytest.register_assert_rewrite("judging")
+
+
+@pytest.fixture(scope="module")
+def ranks() -> Iterator[Ranks]:
+    """Return a world of four ranks, launched from this process."""
+    with launch(4) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def cells() -> Iterator[Cells]:
+    """Return an IPython shell in this process."""
+    shell = Cells()
+    yield shell
+    shell.close()
+
+
+@pytest.fixture(scope="module")
+def world(cells: Cells, request: pytest.FixtureRequest) -> Iterator[Ranks]:
+    """Return a world of some size, guarded or not, that the product itself repairs
+    from one fault to the next."""
+    size, guard = getattr(request, "param", (3, True))
+    with launch(size, guard=guard, patience=PATIENCE) as ranks:
+        prepare(cells)
+        yield ranks
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory: pytest.TempPathFactory) -> Iterator[worlds.Notebook]:
+    """Return a notebook in whose kernel four ranks run."""
+    with worlds.notebook(tmp_path_factory.mktemp("notebook")) as notebook:
+        notebook.good("from course_utils import launch\nranks = launch(4)")
+        notebook.good("%px from torch import distributed as dist\n")
+        notebook.good("%px rank = dist.get_rank()")
+        yield notebook
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder for temporary files of a kernel or script."""
+    path = tmp_path / "tmp"
+    path.mkdir()
+    return path

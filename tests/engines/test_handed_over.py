@@ -1,0 +1,100 @@
+"""Worlds whose engines one of ipyparallel's own launchers starts."""
+
+import importlib.util
+import os
+import socket
+
+import psutil
+import pytest
+import worlds
+from ipyparallel import interactive
+from ipyparallel.cluster.launcher import LocalEngineSetLauncher
+
+from course_utils import launch
+from course_utils.engines.machine import find_mpiexec
+
+NO_MPI = [
+    reason
+    for missing, reason in (
+        (find_mpiexec() is None, "there is no mpiexec"),
+        (importlib.util.find_spec("mpi4py") is None, "mpi4py is not installed"),
+    )
+    if missing
+]
+
+
+@interactive
+def gather(value: int) -> list[int]:
+    import torch
+    from torch import distributed as dist
+
+    parts = [torch.empty(1, dtype=torch.long) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, torch.tensor([value + dist.get_rank()]))
+    return [part.item() for part in parts]
+
+
+def check(ranks, before: list[psutil.Process]) -> list[psutil.Process]:
+    """Assert that a world of two works; return its processes."""
+    assert repr(ranks) == "2 ranks · gloo · cpu"
+    assert ranks.run(gather, 10) == [[10, 11], [10, 11]]
+    for name, values in (
+        ("RANK", ["0", "1"]),
+        ("LOCAL_RANK", ["0", "1"]),
+        ("WORLD_SIZE", ["2", "2"]),
+        ("LOCAL_WORLD_SIZE", ["2", "2"]),
+        ("MASTER_ADDR", ["127.0.0.1"] * 2),
+        ("OMP_NUM_THREADS", ["1", "1"]),
+    ):
+        assert ranks.run(os.getenv, name) == values
+    host = socket.gethostname()
+    assert [row[0] for row in ranks.where().rows] == [0, 1]
+    assert [row[2:] for row in ranks.where().rows] == [(host, "cpu")] * 2
+    assert [row[1] for row in ranks.where().rows] == ranks.run(os.getpid)
+    ranks["x"] = 3
+    assert ranks["x"] == [3, 3]
+    return [process for process in worlds.family() if process not in before]
+
+
+@pytest.mark.parametrize("engines", ["local", LocalEngineSetLauncher])
+def test_local_launcher(engines):
+    before = worlds.family()
+    with launch(2, engines=engines) as ranks:
+        processes = check(ranks, before)
+        if engines == "local":
+            assert listening_outside(processes) == []
+    assert repr(ranks) == "2 ranks · stopped"
+    left = worlds.left_after(processes)
+    assert not left, [worlds.describe(process) for process in left]
+
+
+def listening_outside(processes: list[psutil.Process]) -> list:
+    """Return the listening sockets that other machines could reach."""
+    return [
+        (worlds.describe(process), connection.laddr)
+        for process in processes
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+        and connection.laddr.ip not in ("127.0.0.1", "::1")
+    ]
+
+
+@pytest.mark.skipif(bool(NO_MPI), reason=", ".join(NO_MPI) or "none")
+def test_mpi_launcher():
+    before = worlds.family()
+    with launch(2, engines="mpi") as ranks:
+        processes = check(ranks, before)
+    assert not worlds.left_after(processes)
+
+
+def test_kernel_is_killed(folder):
+    with worlds.notebook(folder) as book:
+        book.good("from course_utils import launch")
+        said = book.good("ranks = launch(2, engines='local')\nranks")
+        assert said == "2 ranks · gloo · cpu\n"
+        assert book.good("%px RANK = 1\nranks['RANK']") == "[1, 1]\n"
+        kernel = psutil.Process(book.km.provisioner.pid)
+        processes = worlds.family(kernel.pid)
+        assert len(processes) >= 3
+        kernel.kill()
+        left = worlds.left_after(processes)
+        assert not left, [worlds.describe(process) for process in left]

@@ -1,0 +1,113 @@
+"""pyproject.toml, requirements.txt and environment.yml agree."""
+
+import contextlib
+import re
+import tomllib
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
+
+pytestmark = pytest.mark.unit
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)")
+TEXT = (ROOT / "requirements.txt").read_text()
+LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
+PINS = {
+    canonicalize_name(match["name"]): match["version"]
+    for match in map(PIN.fullmatch, LINES)
+    if match
+}
+# Brought by the torch wheel from PyPI on Linux; the CPU wheel needs none of them.
+CUDA = re.compile(r"nvidia-.*|cuda-.*|triton")
+WANTED = [
+    Requirement(text)
+    for texts in (
+        PROJECT["dependencies"],
+        *PROJECT["optional-dependencies"].values(),
+    )
+    for text in texts
+]
+
+
+def installed() -> dict[str, str]:
+    """Return the versions of the pinned packages that this platform has."""
+    found = {}
+    for name in PINS:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def test_every_line_is_one_exact_pin():
+    """No ranges, local versions (+cpu), paths, addresses or options."""
+    assert [line for line in LINES if not PIN.fullmatch(line)] == []
+    assert len(PINS) == len(LINES), "a package is pinned twice"
+
+
+def test_no_address_and_no_path_of_a_machine():
+    assert not re.search(r"://|/tmp|/home|/opt|localhost", TEXT)
+
+
+def test_torch_is_the_one_the_course_was_measured_with():
+    assert PINS["torch"] == "2.13.0"
+    assert not [name for name in PINS if CUDA.fullmatch(name)]
+
+
+@pytest.mark.parametrize("wanted", WANTED, ids=str)
+def test_pins_lie_in_the_ranges_of_the_project(wanted):
+    assert PINS[canonicalize_name(wanted.name)] in wanted.specifier
+
+
+def test_ranges_are_ranges():
+    """Each names its lowest version and none is a pin, or the two files could drift."""
+    for wanted in WANTED:
+        operators = {part.operator for part in wanted.specifier}
+        assert ">=" in operators and "==" not in operators, wanted
+
+
+def test_everything_a_pinned_package_needs_is_pinned():
+    """Read from what is installed here; what this platform does not need is free."""
+    wrong = []
+    for name in installed():
+        for need in filter(_applies, map(Requirement, requires(name) or [])):
+            key = canonicalize_name(need.name)
+            if key not in PINS:
+                free = CUDA.fullmatch(key)
+                wrong += [] if free else [f"{name} needs {need}: not pinned"]
+            elif not need.specifier.contains(PINS[key], prereleases=True):
+                wrong.append(f"{name} needs {need}: pinned to {PINS[key]}")
+    assert not wrong
+
+
+def _applies(need: Requirement) -> bool:
+    return need.marker is None or need.marker.evaluate({"extra": ""})
+
+
+def test_the_pinned_versions_are_those_installed():
+    """What the tests ran with is what a learner gets."""
+    here = {name: there.split("+")[0] for name, there in installed().items()}
+    assert here == {name: PINS[name] for name in here}
+    assert len(here) > 100, "run the tests in the environment of requirements.txt"
+
+
+def test_conda_names_python_pip_and_the_pins_only():
+    """Conda brings Python; every package comes from the same pins through pip."""
+    conda = yaml.safe_load((ROOT / "environment.yml").read_text())
+    assert set(conda) == {"name", "channels", "dependencies"}
+    assert conda["channels"] == ["conda-forge"]
+    python, pip, packages = conda["dependencies"]
+    assert pip == "pip"
+    assert packages == {"pip": ["-r requirements.txt", "-e ."]}
+    assert python == f"python{PROJECT['requires-python']}"
+
+
+def test_the_least_python_is_named_once():
+    assert SpecifierSet(PROJECT["requires-python"]) == SpecifierSet(">=3.11")
+    assert "(3, 11)" in (ROOT / "Makefile").read_text()

@@ -1,0 +1,197 @@
+# ruff: noqa: E501 (one case stands on one line)
+"""Interrupts: ■ in JupyterLab, Ctrl-C in IPython; and faults in a real kernel."""
+
+import os
+import signal
+import time
+
+import pytest
+import worlds
+from cells import LIMIT, Cells, mended, prepare
+from fault_rows import REPAIRED
+from ipyparallel import interactive
+
+from course_utils import launch
+from course_utils.text.errors import RankError
+
+SOON = 0.8  # seconds until the interrupt
+
+
+@pytest.fixture(scope="module")
+def patient(cells: Cells):
+    """Return a world that calls nothing stuck while a test lasts."""
+    with launch(3, patience=60) as ranks:
+        prepare(cells)
+        yield ranks
+
+
+WAITS = [  # a cell, and what the report says of each rank
+    (
+        "if rank == 1:\n    while True: pass\ndist.barrier()",
+        ["[ranks 0, 2] wait in barrier at line 4", "[rank 1] computes at line 3"],
+    ),
+    (
+        "if rank == 0:\n    dist.broadcast(x, src=0)",
+        ["[rank 0] waits in broadcast(src=0) at line 3", "[ranks 1–2] finished without calling it"],
+    ),
+    (
+        "if rank == 2:\n    dist.recv(x, src=0)",
+        ["[ranks 0–1] finished", "[rank 2] waits in recv(src=0) at line 3"],
+    ),
+    (
+        "if rank == 0:\n    work = dist.irecv(x, src=1)\n    work.wait()",
+        ["[rank 0] waits in work.wait at line 4", "[ranks 1–2] finished"],
+    ),
+    (
+        "dist.monitored_barrier() if rank else None",
+        ["[rank 0] finished without calling it", "[ranks 1–2] wait in monitored_barrier at line 2"],
+    ),
+    ("time.sleep(50)", ["[ranks 0–2] compute at line 2"]),
+    (
+        "pair = dist.new_group([0, 1])\nif rank == 1:\n    dist.barrier(group=pair)",
+        ["[ranks 0, 2] finished", "[rank 1] waits in barrier(group of ranks 0–1) at line 4"],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("cell", "states"), WAITS)
+@pytest.mark.parametrize("twice", [False, True], ids=["once", "twice"])
+def test_interrupt(patient, cells, cell, states, twice):
+    text = cells.interrupted(cell, SOON, twice)
+    lines = text.splitlines()
+    assert lines[0] == "interrupted:"
+    assert lines[-1].startswith(REPAIRED)
+    if "group" not in cell:
+        assert lines[1:-1] == [f"  {state}" for state in states]
+    mended(cells, patient, [])
+
+
+def test_interrupt_of_a_rank_that_ignores_it(patient, cells):
+    text = cells.interrupted(
+        "if rank == 1:\n    while True:\n        try:\n            time.sleep(9)\n"
+        "        except KeyboardInterrupt:\n            pass",
+        SOON,
+    )
+    assert "rank 1 is a new process, the variables there are lost" in text
+    mended(cells, patient, [1])
+    prepare(cells)
+
+
+def test_swallowed_errors_do_not_keep_a_rank(patient, cells):
+    cells.interrupted(
+        "while rank == 0:\n    try:\n        dist.barrier()\n"
+        "    except Exception:\n        pass",
+        SOON,
+    )
+    held = patient.run(os.getpid)
+    assert held == [patient.pids[r] for r in range(3)]
+
+
+def test_function_on_the_ranks_ends_with_a_report(cells):
+    @interactive
+    def meet(alone: int) -> None:
+        from torch import distributed as dist
+
+        if dist.get_rank() == alone:
+            dist.barrier()
+
+    with launch(2, patience=0.4) as ranks:
+        prepare(cells)
+        with pytest.raises(RankError) as caught:
+            ranks.run(meet, 1)
+        assert str(caught.value).splitlines() == [
+            "stuck: rank 1 waits for rank 0",
+            "  [rank 0] finished without calling it",
+            "  [rank 1] waits in barrier for 0.4 s",
+            REPAIRED,
+        ]
+        mended(cells, ranks, [])
+
+
+@pytest.fixture(scope="module")
+def book(tmp_path_factory):
+    """Return a notebook in whose kernel three impatient ranks run."""
+    with worlds.notebook(tmp_path_factory.mktemp("faults")) as notebook:
+        notebook.good("from course_utils import launch\nranks = launch(3, patience=1)")
+        notebook.good("%%px\nimport os, torch\nfrom torch import distributed as dist")
+        notebook.good("%px x, rank = torch.ones(1), dist.get_rank()")
+        yield notebook
+        notebook.good("ranks.stop()")
+
+
+GATHER = "%%px\ny = torch.ones(1)\ndist.all_reduce(y)\ny.item()"
+
+
+def works(book: worlds.Notebook) -> None:
+    assert book.good(GATHER) == "[ranks 0–2] 3.0\n"
+
+
+def test_kernel_broadcast_on_one_rank(book):
+    text = book.failure("%%px\nif rank == 0:\n    dist.broadcast(x, src=0)")
+    assert (
+        text.split()
+        == " ".join(  # long lines are folded
+            [
+                "stuck: rank 0 waits for ranks 1–2",
+                "[rank 0] waits in broadcast(src=0) at line 3 for 1 s",
+                "[ranks 1–2] finished without calling it",
+                "likely cause: line 3 stands under `if rank == 0:`, so ranks 1–2 never "
+                "came to broadcast; every rank of the group has to call it",
+                REPAIRED,
+            ]
+        ).split()
+    )
+    works(book)
+
+
+def test_kernel_error_on_one_rank(book):
+    text = book.failure("%%px\nif rank == 1:\n    raise KeyError('k')\ndist.barrier()")
+    assert text.splitlines()[0] == "[rank 1] KeyError at line 3: raise KeyError('k')"
+    works(book)
+
+
+def test_kernel_mismatch(book):
+    text = book.failure("%%px\ndist.all_reduce(torch.ones(1 + rank))")
+    assert "disagree on the shape of all_reduce" in text
+    works(book)
+
+
+def test_kernel_death_and_repair(book):
+    text = book.failure("%%px\nif rank == 2:\n    os._exit(1)\ndist.barrier()")
+    assert text.splitlines()[0] == "[rank 2] died: exit code 1"
+    assert book.good("ranks.repair()").startswith("rank 2 is a new process")
+    book.good("%%px\nimport os, torch\nfrom torch import distributed as dist")
+    book.good("%px x, rank = torch.ones(1), dist.get_rank()")
+    works(book)
+
+
+def test_kernel_interrupt(book):
+    """As ■ does: the kernel gets the signal, the cell ends, the world works."""
+    import threading
+
+    def press() -> None:
+        time.sleep(2)
+        os.kill(book.km.provisioner.process.pid, 2)
+
+    presser = threading.Thread(target=press)
+    presser.start()
+    text = book.failure("%%px\nwhile rank == 1:\n    pass\ndist.barrier()")
+    presser.join()
+    assert text.splitlines()[0] == "interrupted:"
+    works(book)
+
+
+def test_an_interrupt_between_cells_ends_no_engine(cells):
+    """Also where a cell ends, or begins, at that moment."""
+    with launch(3) as world:
+        prepare(cells)
+        for _ in range(20):
+            done = [world.view.execute("y = 1", block=False) for _ in range(5)]
+            deadline = time.monotonic() + LIMIT
+            while not all(result.ready() for result in done):
+                assert time.monotonic() < deadline
+                for pid in world.pids.values():
+                    os.kill(pid, signal.SIGINT)
+                time.sleep(0.001)
+        assert world.dead() == []
+        mended(cells, world, [])
