@@ -4,11 +4,19 @@ PYTHON ?= python3
 PIP_ARGS ?=
 ARGS ?=
 CHECK ?=
+WORKERS ?= 4
 
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: help venv lab test rerun bench clean
+define LINT
+$(BIN)/python -m ruff check .
+$(BIN)/python -m ruff format --check .
+$(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" notebooks
+endef
+PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
+
+.PHONY: help venv lab test quick soak rerun bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -30,10 +38,15 @@ lab: $(STAMP) ## open JupyterLab in notebooks/
 	cd notebooks && ../$(BIN)/python -m jupyterlab $(ARGS)
 
 test: $(STAMP) ## run every check and every test, all notebooks included
-	$(BIN)/python -m ruff check .
-	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" notebooks
-	$(BIN)/python tools/run_tests.py $(ARGS)
+	$(LINT)
+	$(PYTEST) $(ARGS)
+
+quick: $(STAMP) ## run the linters, the tests that start no ranks, and lesson 1
+	$(LINT)
+	$(PYTEST) -m quick $(ARGS)
+
+soak: $(STAMP) ## run what is long and rare: faults again and again, other ways to run
+	$(PYTEST) -m soak $(ARGS)
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)

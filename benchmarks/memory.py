@@ -1,7 +1,7 @@
 """Measure how exact `measure.peak_memory` is, on 4 ranks with gloo.
 
 Buffers of known size, from 1 MB upward, and every way to gather, against the bytes
-that were asked for or that `course_utils.measure.cost` predicts. The second witness is the
+that were asked for or that `measure.cost` predicts. The second witness is the
 resident memory that the operating system reports. Errors in percent; the worst rank
 of the worst run counts.
 """

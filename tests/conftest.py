@@ -14,6 +14,13 @@ from course_utils.world.ranks import Ranks
 pytest.register_assert_rewrite("judging")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Let a table of answers make its own tests."""
+    generate = getattr(metafunc.cls, "generate", None)
+    if generate is not None:
+        generate(metafunc)
+
+
 @pytest.fixture(scope="module")
 def ranks() -> Iterator[Ranks]:
     """Return a world of four ranks, launched from this process."""

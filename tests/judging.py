@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pytest
+
 from course_utils import check, launch
 from course_utils.exercises.verdict import Verdict
 from course_utils.world.ranks import Ranks
@@ -82,6 +84,49 @@ class Answers:
             assert verdict.state == "died"
             assert verdict.why == "The function ended the process of rank 1."
             return verdict
+
+
+class Tried:
+    """The tests of a table of answers; a module of tests inherits from it.
+
+    right: exercise and body; wrong, hanging: exercise, body and hint.
+    again: exercise and body of a right answer, tried after one that hung.
+    """
+
+    answers: Answers
+    right: list[tuple[str, str]]
+    wrong: list[tuple[str, str, str]]
+    hanging: list[tuple[str, str, str]]
+    again: tuple[str, str]
+
+    @classmethod
+    def generate(cls, metafunc: pytest.Metafunc) -> None:
+        """Make a test for each row."""
+        names = {"right": "exercise, body", "wrong": "exercise, body, hint"}
+        names["hanging"] = names["wrong"]
+        table = metafunc.function.__name__.removeprefix("test_")
+        if table in names:
+            rows = getattr(cls, table)
+            metafunc.parametrize(names[table], rows, ids=ids(rows))
+        elif "exercise" in metafunc.fixturenames:
+            metafunc.parametrize("exercise", sorted(cls.answers.names))
+
+    def test_right(self, ranks, exercise, body):
+        self.answers.is_right(ranks, exercise, body)
+
+    def test_stub(self, ranks, exercise):
+        self.answers.is_not_started(ranks, exercise)
+
+    def test_wrong(self, ranks, exercise, body, hint):
+        self.answers.is_wrong(ranks, exercise, body, hint)
+
+    def test_hanging(self, ranks, exercise, body, hint):
+        """It ends by itself, and the next attempt works."""
+        self.answers.hangs(ranks, exercise, body, hint)
+        self.answers.is_right(ranks, *self.again)
+
+    def test_a_rank_that_dies(self, exercise):
+        self.answers.kills(exercise)
 
 
 def ids(table: list) -> list[str]:

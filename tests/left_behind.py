@@ -41,15 +41,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Report what is left after the last test as one more error of the run."""
     result = yield
-    _check(session)
+    if not _hands_out(session):
+        _check(session)
     return result
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Report what is left after a run that was cut short."""
-    if DONE not in session.config.stash and _check(session):
+    if _hands_out(session) or DONE in session.config.stash:
+        return
+    if _check(session):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _hands_out(session: pytest.Session) -> bool:
+    """Tell whether this process runs no test, but hands them out to workers.
+
+    Each worker looks for what it left behind itself.
+    """
+    return bool(session.config.getoption("numprocesses", None))
 
 
 def _check(session: pytest.Session) -> bool:

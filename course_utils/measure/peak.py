@@ -40,7 +40,7 @@ def peak_memory() -> Iterator[Memory]:
     of a pickle), numpy arrays, the sockets' buffers in the kernel, nccl's own buffers.
     Nor does it know whether a page was ever touched: a tensor from `torch.empty`
     counts in full, also where the system never had to give the memory.
-    `course_utils.resident` is the independent witness, which sees just that.
+    `resident_memory` is the independent witness, which sees just that.
 
     Raises RuntimeError inside another profiler.
     """

@@ -2,8 +2,8 @@
 
 Pure arithmetic, for a world that need not exist. Symbols in the formulas: W ranks,
 S bytes of one shard (equal on all ranks), α seconds a message, B bytes a second,
-L = ⌈log2 W⌉. `course_utils.ways` says what is held, and where that was measured;
-`course_utils.route` has the algorithms and their sources.
+L = ⌈log2 W⌉. `ways` says what is held, and where that was measured;
+`route` has the algorithms and their sources.
 """
 
 from __future__ import annotations

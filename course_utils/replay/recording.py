@@ -1,6 +1,6 @@
 """Record what this rank sends and receives while an expression is evaluated.
 
-The interpreter reports the calls, as in `course_utils.calls`: no function is
+The interpreter reports the calls, as in `replay.calls`: no function is
 replaced, so it makes no difference under which name the learner imported it, and a
 rank that waits looks to the watch as it always does.
 """

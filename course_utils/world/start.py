@@ -43,9 +43,9 @@ def launch(
     backend: "gloo", "nccl", …; by default nccl where every rank has a GPU of its
         own, else gloo.
     init: initialise the default process group; False leaves that to you.
-    guard: compare operation, shape and dtype of every collective across the ranks
-        before it runs (torch's DETAIL debug level). Costs milliseconds a call:
-        turn it off to measure.
+    guard: compare operation, root, shape and dtype of every collective across the
+        ranks before it runs, see `course_utils.guard`. It costs a small message a
+        call: turn it off to measure.
     timeout: seconds after which a collective fails even though a rank that it
         waits for still computes.
     patience: seconds after which a cell whose ranks wait in vain ends with a

@@ -1,7 +1,7 @@
 """What `check` says of right and wrong answers in lessons 4 and 5, on real ranks."""
 
 import pytest
-from judging import Answers, ids
+from judging import Answers, Tried
 
 from course_utils import check
 
@@ -362,26 +362,9 @@ HANGS = [
 ]
 
 
-@pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
-def test_right(ranks, exercise, body):
-    ANSWERS.is_right(ranks, exercise, body)
-
-
-@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
-def test_stub(ranks, exercise):
-    ANSWERS.is_not_started(ranks, exercise)
-
-
-@pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
-def test_wrong(ranks, exercise, body, hint):
-    ANSWERS.is_wrong(ranks, exercise, body, hint)
-
-
-@pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
-def test_hang(ranks, exercise, body, hint):
-    """It ends by itself, and the next attempt works."""
-    ANSWERS.hangs(ranks, exercise, body, hint)
-    ANSWERS.is_right(ranks, "4.1", MEAN)
+class TestAnswers(Tried):
+    answers, again = ANSWERS, ("4.1", MEAN)
+    right, wrong, hanging = RIGHT, WRONG, HANGS
 
 
 def test_the_verdict_names_the_dim_and_shows_the_shards(ranks):
@@ -410,8 +393,3 @@ def test_the_guard_stops_a_scatter_of_strided_chunks(ranks):
     )
     ranks.view.execute("piece = piece.flatten().tolist()", block=True)
     assert ranks["piece"] == [[0, 4], [1, 5], [2, 6], [3, 7]]
-
-
-@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
-def test_a_rank_that_dies(exercise):
-    ANSWERS.kills(exercise)

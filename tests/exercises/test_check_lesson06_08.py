@@ -1,10 +1,9 @@
 """What `check` says of right and wrong answers in lessons 6 and 8, on real ranks."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from judging import Answers, ids
+from judging import Answers, Tried
 
 from course_utils import check
 from course_utils.exercises import lessons, verdict
@@ -346,26 +345,9 @@ HANGS = [
 ]
 
 
-@pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
-def test_right(ranks, exercise, body):
-    ANSWERS.is_right(ranks, exercise, body)
-
-
-@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
-def test_stub(ranks, exercise):
-    ANSWERS.is_not_started(ranks, exercise)
-
-
-@pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
-def test_wrong(ranks, exercise, body, hint):
-    ANSWERS.is_wrong(ranks, exercise, body, hint)
-
-
-@pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
-def test_hang(ranks, exercise, body, hint):
-    """It ends by itself, and the next attempt works."""
-    ANSWERS.hangs(ranks, exercise, body, hint)
-    ANSWERS.is_right(ranks, "8.1", UNEVEN)
+class TestAnswers(Tried):
+    answers, again = ANSWERS, ("8.1", UNEVEN)
+    right, wrong, hanging = RIGHT, WRONG, HANGS
 
 
 def test_the_verdict_names_the_sizes(ranks):
@@ -379,11 +361,6 @@ def test_the_verdict_names_the_sizes(ranks):
     ANSWERS.define(ranks, "8.2", "return tensors")
     first = "8.2 wrong on a world of 4 ranks, lists of 2, 0, 3, 1 tensors\n"
     assert check("8.2", ranks).text.startswith(first)
-
-
-@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
-def test_a_rank_that_dies(exercise):
-    assert "rank 1 did not survive" in ANSWERS.kills(exercise).text
 
 
 VALUES = st.recursive(

@@ -1,7 +1,6 @@
 """What `check` says of right and wrong answers in lessons 11 and 12, on real ranks."""
 
-import pytest
-from judging import Answers, ids
+from judging import Answers, Tried
 
 from course_utils import check, launch
 
@@ -278,31 +277,9 @@ HANGS = [
 ]
 
 
-@pytest.mark.parametrize(("exercise", "body"), RIGHT, ids=ids(RIGHT))
-def test_right(ranks, exercise, body):
-    ANSWERS.is_right(ranks, exercise, body)
-
-
-@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
-def test_stub(ranks, exercise):
-    ANSWERS.is_not_started(ranks, exercise)
-
-
-@pytest.mark.parametrize(("exercise", "body", "hint"), WRONG, ids=ids(WRONG))
-def test_wrong(ranks, exercise, body, hint):
-    ANSWERS.is_wrong(ranks, exercise, body, hint)
-
-
-@pytest.mark.parametrize(("exercise", "body", "hint"), HANGS, ids=ids(HANGS))
-def test_hang(ranks, exercise, body, hint):
-    """It ends by itself, and the next attempt works."""
-    ANSWERS.hangs(ranks, exercise, body, hint)
-    ANSWERS.is_right(ranks, "11.2", MEAN)
-
-
-@pytest.mark.parametrize("exercise", sorted(ANSWERS.names))
-def test_a_rank_that_dies(exercise):
-    ANSWERS.kills(exercise)
+class TestAnswers(Tried):
+    answers, again = ANSWERS, ("11.2", MEAN)
+    right, wrong, hanging = RIGHT, WRONG, HANGS
 
 
 def test_the_solutions_on_five_ranks():

@@ -15,6 +15,7 @@ from course_utils.export import notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+FEW, SOAK = ("03", "07"), pytest.mark.soak  # by hand, and with faults
 LIMIT = 240  # seconds for one lesson
 TAG = re.compile(r"\[ranks? ([\d–, ]+)\](?: (.*))?")
 UNLIKE = {}  # cells whose output is another in a script: (lesson, cell), and why
@@ -75,7 +76,13 @@ def compared(cell) -> bool:
     return not cell.metadata.get("tags", [])
 
 
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "lesson",
+    [
+        pytest.param(path, id=path.stem, marks=() if path.name[:2] in FEW else SOAK)
+        for path in LESSONS
+    ],
+)
 def test_a_lesson_under_torchrun(lesson, tmp_path):
     target = tmp_path / f"{lesson.stem}.py"
     assert main(["export", str(lesson), "-o", str(target), "--mark"]) == 0

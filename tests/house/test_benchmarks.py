@@ -31,6 +31,7 @@ FEW = {
 }
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", FEW)
 def test_a_benchmark_stores_its_figures(name, tmp_path):
     arguments, promised = FEW[name]

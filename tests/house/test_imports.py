@@ -10,6 +10,7 @@ import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -126,6 +127,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
         yield from imports(node)
 
 
+@cache
 def read(name: str) -> set[str]:
     return set(imports(ast.parse(MODULES[name].read_text(encoding="utf-8"))))
 

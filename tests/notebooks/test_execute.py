@@ -23,6 +23,7 @@ def execute(path: Path) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_jupyter_execute_runs_the_lesson(lesson, tmp_path):
     copy = shutil.copy(lesson, tmp_path)

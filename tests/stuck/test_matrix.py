@@ -14,16 +14,6 @@ from IPython.utils.capture import capture_output
 from course_utils import launch
 from course_utils.world.ranks import Ranks
 
-WORLDS = [(2, True), (2, False), (3, True), (3, False), (4, True), (4, False)]
-CASES = [
-    pytest.param(
-        size, guard, row, id=f"{size} ranks {'guarded' if guard else 'bare'}-{row.name}"
-    )
-    for size, guard in WORLDS  # in this order, each world is launched once
-    for row in ROWS
-    if size in row.sizes and guard in row.guard
-    if guard or size == 3 or row.guard == (False,)
-]
 ELSEWHERE = """\
 def halve(n):
     return 1 / n
@@ -47,19 +37,47 @@ def world_of(cells: Cells) -> Iterator[Callable[[int, bool], Ranks]]:
         world.stop()
 
 
-@pytest.mark.parametrize(("size", "guard", "row"), CASES)
-def test_fault(world_of, cells: Cells, size: int, guard: bool, row: Row):
-    world = world_of(size, guard)
-    for _ in range(row.times if size == 3 and guard else 1):
-        prepare(cells)
-        cells.good(ELSEWHERE)
-        said, error = cells.run(row.cell, row.targets)
-        if row.said is not None:
-            assert said.startswith(f"{row.said}\n")
-        assert ("" if error is None else str(error)) == row.expected(size)
-        if row.dies:
-            with capture_output() as done:
-                world.repair()
-            told = " ".join(done.stdout.split())  # long lines are folded
-            assert told == ANEW.format(f"rank {row.lost}")
-        mended(cells, world, [] if row.lost is None else [row.lost])
+def cases(guard: bool) -> list:
+    """Return the sizes of worlds and the faults that are tried there, by size."""
+    return [
+        pytest.param(size, row, id=f"{size} ranks-{row.name}")
+        for size in (2, 3, 4)
+        for row in ROWS
+        if size in row.sizes and guard in row.guard
+        if guard or size == 3 or row.guard == (False,)
+    ]
+
+
+def happen(world: Ranks, cells: Cells, row: Row) -> None:
+    """Let a fault happen; check its report, and that the next cell works."""
+    size = len(world)
+    prepare(cells)
+    cells.good(ELSEWHERE)
+    said, error = cells.run(row.cell, row.targets)
+    if row.said is not None:
+        assert said.startswith(f"{row.said}\n")
+    assert ("" if error is None else str(error)) == row.expected(size)
+    if row.dies:
+        with capture_output() as done:
+            world.repair()
+        told = " ".join(done.stdout.split())  # long lines are folded
+        assert told == ANEW.format(f"rank {row.lost}")
+    mended(cells, world, [] if row.lost is None else [row.lost])
+
+
+class TestGuarded:
+    @pytest.mark.parametrize(("size", "row"), cases(guard=True))
+    def test_fault(self, world_of, cells: Cells, size: int, row: Row):
+        happen(world_of(size, True), cells, row)
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize(("size", "row"), cases(guard=True))
+    def test_fault_again(self, world_of, cells: Cells, size: int, row: Row):
+        for _ in range(row.times):
+            happen(world_of(size, True), cells, row)
+
+
+class TestBare:
+    @pytest.mark.parametrize(("size", "row"), cases(guard=False))
+    def test_fault(self, world_of, cells: Cells, size: int, row: Row):
+        happen(world_of(size, False), cells, row)

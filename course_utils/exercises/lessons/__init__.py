@@ -1,7 +1,7 @@
 """The exercises of the lessons: one entry for each, in a module a lesson.
 
 An entry names the function to write, its inputs, an oracle, and hints of its own;
-`course_utils.exercise` says what each field is, `course_utils.hints` has the hints
+`exercises.exercise` says what each field is, `exercises.hints` has the hints
 that all share. torch is imported inside the functions that run on a rank, so that
 the client can read the entries without it.
 """
