@@ -11,11 +11,13 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 PARENT = "course_utils.engines.fork_parent"
+LINGER = 2.0  # seconds that a parent without a world waits for the next one
 START_LIMIT = 120  # seconds; a cold disk can take half a minute to import torch
 
 
@@ -23,13 +25,38 @@ class ForkParentError(RuntimeError):
     """The fork parent ended, or did not answer."""
 
 
-class ForkParent:
-    """The process that imports torch once and forks the world.
+_spare: list[ForkParent] = []  # without a world at the moment, if there is one
 
-    folder: private folder of the world, which the parent removes at the end.
+
+def parent_of(
+    folder: Path,
+    controller: list[str],
+    preload: list[str],
+    environment: dict[str, str],
+) -> ForkParent:
+    """Return a fork parent that has begun a world: one at hand, or a new one.
+
+    folder: private folder of the world, which the parent removes at its end.
     controller: ``argv`` of ipcontroller.
     preload: modules that every engine needs, beside torch and ipyparallel's own.
     environment: variables that every process of the world gets.
+    """
+    while _spare:
+        parent = _spare.pop()
+        parent.timer.cancel()
+        try:
+            parent.begin(folder, controller, environment)
+        except ForkParentError:
+            parent.end()
+        else:
+            return parent
+    return ForkParent(folder, controller, preload, environment)
+
+
+class ForkParent:
+    """The process that imports torch once and forks one world after another.
+
+    See `parent_of` for the arguments.
     """
 
     def __init__(
@@ -39,39 +66,50 @@ class ForkParent:
         preload: list[str],
         environment: dict[str, str],
     ) -> None:
-        self.folder = folder
-        self.log = folder / "log" / "parent.log"
-        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self.log = tempfile.TemporaryFile()
+        self.timer = threading.Timer(0, self.end)
+        self._enter(folder)
         job = {
             "folder": str(folder),
             "client": os.getpid(),
             "preload": preload,
             "controller": self._spec("ipcontroller", controller, {}),
         }
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "course_utils.engines.fork_parent",
-                    json.dumps(job),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                bufsize=0,
-                env={**os.environ, **environment},
-                start_new_session=True,
-            )
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", PARENT, json.dumps(job)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            bufsize=0,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
         self._lock = threading.Lock()
         self._pending = b""
+        self._expected = 1  # replies that have not been read: the controller's pid
+
+    def _enter(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "log").mkdir(parents=True, exist_ok=True)
+
+    def begin(
+        self, folder: Path, controller: list[str], environment: dict[str, str]
+    ) -> None:
+        """Begin the next world, as the first one was begun; see `parent_of`."""
+        self._enter(folder)
+        self._send(
+            do="begin",
+            folder=str(folder),
+            variables={**os.environ, **environment},
+            controller=self._spec("ipcontroller", controller, {}),
+        )
 
     def _spec(self, name: str, argv: list[str], env: dict[str, str]) -> dict:
         log = str(self.folder / "log" / f"{name}.log")
         return {"name": name, "argv": argv, "env": env, "cwd": os.getcwd(), "log": log}
 
     def controller(self) -> int:
-        """Return the pid of the controller, which is forked at the start."""
+        """Return the pid of the controller, which is forked when a world begins."""
         with self._lock:
             return self._reply()["pid"]
 
@@ -89,8 +127,30 @@ class ForkParent:
         if self.process.poll() is not None:
             raise self._ended()
 
+    def clear(self) -> None:
+        """Kill every process of the world, and wait a while for the next one."""
+        try:
+            if self._expected:  # whoever waited for the reply was interrupted
+                raise ForkParentError("a reply was not read")
+            self._ask(do="clear")
+        except ForkParentError:
+            self.end()
+            return
+        self.timer = threading.Timer(LINGER, self._give_up)
+        self.timer.daemon = True
+        _spare.append(self)
+        self.timer.start()
+
+    def _give_up(self) -> None:
+        try:
+            _spare.remove(self)
+        except ValueError:  # it was taken at this moment
+            return
+        self.end()
+
     def end(self, timeout: float = 5) -> None:
         """Kill every process of the world and wait until they are gone."""
+        self.timer.cancel()
         try:
             self.process.stdin.write(b'{"do": "end"}\n')
             self.process.stdin.close()
@@ -105,11 +165,16 @@ class ForkParent:
 
     def _ask(self, **request) -> dict:
         with self._lock:
-            try:
-                self.process.stdin.write(json.dumps(request).encode() + b"\n")
-            except (BrokenPipeError, ValueError):
-                raise self._ended() from None
+            self._send(**request)
             return self._reply()
+
+    def _send(self, **request) -> None:
+        """Send a request, whose reply `_reply` is to read."""
+        try:
+            self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        except (BrokenPipeError, ValueError):
+            raise self._ended() from None
+        self._expected += 1
 
     def _reply(self) -> dict:
         deadline = time.monotonic() + START_LIMIT
@@ -124,10 +189,12 @@ class ForkParent:
                 raise self._ended()
             self._pending += chunk
         line, _, self._pending = self._pending.partition(b"\n")
+        self._expected -= 1
         return json.loads(line)
 
     def _ended(self) -> ForkParentError:
-        words = self.log.read_text(errors="replace") if self.log.exists() else ""
+        size = os.fstat(self.log.fileno()).st_size
+        words = os.pread(self.log.fileno(), size, 0).decode(errors="replace")
         return ForkParentError(
             "the process that forks the ranks has ended; its last words:\n"
             + "\n".join(words.splitlines()[-10:])

@@ -1,14 +1,15 @@
-"""The fork parent: one process that imports torch once and forks a world.
+"""The fork parent: one process that imports torch once and forks worlds.
 
-Started by `course_utils.fork` as ``python -m course_utils.engines.fork_parent JOB``. It
+Started by `engines.fork` as ``python -m course_utils.engines.fork_parent JOB``. It
 imports ipyparallel, forks the controller, imports torch while the controller
 comes up, and then forks one engine for each request. Forked engines share the
 pages of the imported modules, so a rank costs tens of megabytes and a fraction
 of a second instead of hundreds and several seconds.
 
-Everything a world consists of is a descendant of this process, and the world
-ends with it: on request, when the client process ends (however it ends), or,
-through the parent-death signal, when this process itself is killed.
+Everything a world consists of is a descendant of this process. The world ends on
+request, and then this process can fork the next one at once; it also ends with this
+process: when the client ends (however it ends), or, through the parent-death signal,
+when this process itself is killed.
 
 Requests and replies are lines of JSON on standard input and output.
 Linux only.
@@ -110,6 +111,7 @@ class World:
 
     def __init__(self, job: dict, requests: int, replies: int) -> None:
         self.folder: str = job["folder"]
+        self.variables: dict[str, str] = {}  # all of them; none: those inherited
         self.client: int = job["client"]
         self.requests, self.replies = requests, replies
         self.children: set[int] = set()
@@ -138,7 +140,7 @@ class World:
         if pid == 0:
             os.close(self.replies)
             os.close(self.requests)
-            run_child(parent, main, spec)
+            run_child(parent, main, spec, self.variables)
         self.children.add(pid)
         self.tell(name=spec["name"], pid=pid)
 
@@ -184,6 +186,12 @@ class World:
         elif request["do"] == "exits":
             self.reap()
             self.tell(exits=self.exits)
+        elif request["do"] == "begin":
+            self.folder, self.variables = request["folder"], request["variables"]
+            self.fork(controller_main, request["controller"])
+        elif request["do"] == "clear":
+            self.clear()
+            self.tell(clear=True)
         elif request["do"] == "end":
             self.end()
 
@@ -199,8 +207,8 @@ class World:
             self.exits[pid] = os.waitstatus_to_exitcode(status)
             self.children.discard(pid)
 
-    def end(self) -> None:
-        """Kill every process of the world at once, tidy up, and exit."""
+    def clear(self) -> None:
+        """Kill every process of the world at once, and tidy up."""
         kill(self.children)
         rounds = 0
         try:
@@ -212,7 +220,13 @@ class World:
                         kill(child.pid for child in psutil.Process().children())
         except ChildProcessError:  # none is left
             pass
+        self.children.clear()
+        self.exits.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end(self) -> None:
+        """End the world, and exit."""
+        self.clear()
         os._exit(0)
 
 
@@ -237,8 +251,11 @@ def pidfd(pid: int) -> int | None:
         return None
 
 
-def run_child(parent: int, main, spec: dict) -> None:
-    """Become the controller or an engine; never return."""
+def run_child(parent: int, main, spec: dict, variables: dict[str, str]) -> None:
+    """Become the controller or an engine; never return.
+
+    variables: the client's environment, where it may differ from this process's.
+    """
     code = 1
     try:
         os.setsid()  # a process group of its own, out of reach of Ctrl-C
@@ -249,7 +266,9 @@ def run_child(parent: int, main, spec: dict) -> None:
         out = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(out, 1)
         os.dup2(out, 2)
-        os.environ.update(spec["env"])
+        if variables:
+            os.environ.clear()
+        os.environ.update(variables | spec["env"])
         os.chdir(spec["cwd"])
         sys.argv = [spec["name"], *spec["argv"]]
         main(argv=spec["argv"])

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course_utils.engines.fork import ForkParent
+from course_utils.engines.fork import parent_of
 from course_utils.engines.logs import last_words, number, tail
 from course_utils.engines.starting import (
     CONTROLLER,
@@ -36,7 +36,7 @@ class Forked:
         self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # mode 0700
         self.id = self.folder.name
         common = [f"--profile-dir={self.folder}", f"--cluster-id={self.id}"]
-        self.parent = ForkParent(
+        self.parent = parent_of(
             self.folder,
             controller=[f"--ip={LOOPBACK}", *CONTROLLER, *common],
             preload=preload,
@@ -90,8 +90,11 @@ class Forked:
         return new_engine(self, rank, limit)
 
     def stop(self) -> None:
-        """End every process of this cluster, at once."""
-        self.parent.end()
+        """End every process of this cluster, at once.
+
+        The fork parent lingers for a moment, for a launch that comes right after.
+        """
+        self.parent.clear()
         if self.client is not None:
             self.client.close(linger=0)
         shutil.rmtree(self.folder, ignore_errors=True)
