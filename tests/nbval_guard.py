@@ -1,17 +1,50 @@
 """Fail what nbval lets pass: notebook cells that never ran or that ran out of time.
 
+A kernel that ends while a cell runs is noticed within seconds; nbval would wait for
+its reply until the cell's time is up, which is 2000 s where nobody said otherwise.
+
 nbval compares a cell only if it was committed with an execution count. When a cell
 times out, nbval interrupts it, judges whatever came out, and expects the cells after
 it to fail, which keeps the run green. Here the cell that timed out fails, its kernel
 ends, and each cell after it fails as "not run".
 """
 
+import time
 from collections.abc import Generator
+from queue import Empty
+from typing import Any
 
 import pytest
+from nbval.kernel import RunningKernel
 from nbval.plugin import IPyNbCell, NbCellError
 
+LOOK = 1.0  # seconds between looks whether the kernel lives
 STOPPED = pytest.StashKey[str]()  # on the notebook: why no further cell of it runs
+
+
+class KernelEnded(RuntimeError):
+    """The kernel ended while a cell ran."""
+
+
+def get_message(
+    kernel: RunningKernel, stream: str, timeout: float | None = None
+) -> dict[str, Any]:
+    """Stand in for nbval's method: wait for a message of a kernel that lives."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while True:
+        left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
+        alive = kernel.is_alive()  # before the look: a last message may have come
+        try:
+            return _get_message(kernel, stream, timeout=max(left, 0))
+        except Empty:
+            if not alive:
+                raise KernelEnded("its kernel ended while it ran") from None
+            if deadline is not None and time.monotonic() >= deadline:
+                raise
+
+
+_get_message = RunningKernel.get_message
+RunningKernel.get_message = get_message
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -51,7 +51,7 @@ EXPECTED = {
     "swallow": ["not done after 3 s", "not run: Cell 0 stopped"],
     "never_ran": ["passed", "committed without having been run", "passed"],
     "skip": ["the cell never ran", "passed"],
-    "dies": ["not done after 3 s", "not run: Cell 0 stopped"],
+    "dies": ["its kernel ended while it ran", "not run: Cell 0 stopped"],
     "leaves": ["passed"],
 }
 
@@ -109,6 +109,17 @@ def test_process_left_behind_fails_the_run_and_is_ended(inner):
     assert done.stdout.rstrip().splitlines()[-1].count(" 1 error") == 1
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
     assert not psutil.pid_exists(pid)
+
+
+def test_a_kernel_that_ends_is_noticed_without_any_limit(tmp_path):
+    """nbval itself would wait 2000 s; the test's own limit is far below."""
+    launch = cell("from course_utils import launch\nranks = launch(2)")
+    book = nb4.new_notebook(cells=[launch, cell("import os\nos._exit(3)"), cell("1")])
+    (tmp_path / "dies.ipynb").write_text(nb4.writes(book))
+    done = run_pytest(tmp_path, "--nbval", "--nbval-current-env", "-rA", ".")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "dies.ipynb, Cell 1: the cell was given up" in done.stdout
+    assert "left behind" not in done.stdout
 
 
 def test_process_left_by_a_run_cut_short_is_ended(tmp_path):
