@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from course_utils.engines.logs import exit_text
@@ -93,7 +93,7 @@ def connect(world: Startable, cluster: Cluster, limit: float) -> Client:
     deadline = time.monotonic() + limit
     while True:
         try:
-            return in_thread(cluster, partial(cluster.connect_client, timeout=TRY))
+            return in_thread(cluster, connected, cluster)
         except (TimeoutError, RuntimeError) as error:
             world.check_started()
             if isinstance(error, RuntimeError) or time.monotonic() > deadline:
@@ -101,6 +101,22 @@ def connect(world: Startable, cluster: Cluster, limit: float) -> Client:
                 raise StartError(
                     f"the controller did not start: {error}; its last words:\n{words}"
                 ) from None
+
+
+async def connected(cluster: Cluster) -> Client:
+    """Return a client, as `Cluster.connect_client` does, with all that ranks show."""
+    from course_utils.engines.client import RankClient
+
+    found = cluster.controller.get_connection_info()
+    if inspect.isawaitable(found):
+        found = await found
+    return RankClient(
+        found["client"],
+        cluster=cluster,
+        profile_dir=cluster.profile_dir,
+        cluster_id=cluster.cluster_id,
+        timeout=TRY,
+    )
 
 
 def check_controller(world: Startable) -> None:

@@ -150,6 +150,7 @@ class Watched:
                 line=seen["line"],
                 text=seen["text"],
                 outer=seen["outer"],
+                file=seen["file"],
             )
         before = self._since.get(rank)
         if before is None or before[0] != token or self._moves(before, now, moved):

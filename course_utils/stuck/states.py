@@ -40,6 +40,7 @@ class RankState:
         it names, and the ranks of its sub-group, None for all.
     line, text: where it is in the cell, from 1; 0 and "" where that is unknown.
     outer: the line of the cell from which it was called, outside all functions.
+    file: in which the line stands, where that is no cell.
     error: of a rank that failed, its error as a short block.
     ending: of a rank that died, how, as in "signal 9".
     """
@@ -51,6 +52,7 @@ class RankState:
     line: int = 0
     text: str = ""
     outer: int = 0
+    file: str = ""
     error: str = ""
     ending: str = ""
 
@@ -79,8 +81,10 @@ class RankState:
 
     @property
     def place(self) -> str:
-        """The line of the cell, as in " at line 2", or nothing."""
-        return f" at line {self.line}" if self.line else ""
+        """The line, as in " at line 2" or " at line 2 of train.py", or nothing."""
+        if not self.line:
+            return ""
+        return f" at line {self.line}" + (f" of {self.file}" if self.file else "")
 
 
 def sentence(state: RankState, many: bool, waited: str) -> str:

@@ -20,7 +20,7 @@ from IPython import get_ipython
 
 from course_utils.stuck.connections import shut_down, sockets, traffic
 from course_utils.stuck.stacks import idle_call, joins, seconds_of, stack, waiting_call
-from course_utils.text import is_cell
+from course_utils.text import file_named, own_places
 
 REQUEST = "rank_request"  # control message that this module answers
 PEERS = ("src", "dst", "group_src", "group_dst")
@@ -64,21 +64,23 @@ class Watch:
             for all; group_name: of its group.
         line, text: the line of the cell, that of `%%px` being 1, and its source; 0
             and "" if none runs; outer: the line from which that was called.
+        file: the user's file, where no cell runs but a function of a script.
         token: equal in two looks that saw the same call, still going on.
         moved: bytes that went over the process group's connections, both ways.
         begun: operations begun in this cell, by name of the group.
         """
         frames = stack(sys._current_frames().get(self._main))
-        seen: dict[str, Any] = {"call": "", "line": 0, "text": "", "outer": 0}
+        seen: dict[str, Any] = {"call": "", "line": 0, "text": ""}
+        seen.update(outer=0, file="")
         seen.update(arguments(None))
-        cell = [i for i, f in enumerate(frames) if is_cell(f.f_code.co_filename)]
+        cell = own_places([frame.f_code.co_filename for frame in frames])
         held = []
         if cell:
             inner = frames[cell[-1]]
             name = frames[cell[0]].f_code.co_filename  # not of cells run before
             here = [frames[i] for i in cell if frames[i].f_code.co_filename == name][-1]
             line = linecache.getline(name, here.f_lineno)
-            seen.update(line=here.f_lineno, text=line.strip())
+            seen.update(line=here.f_lineno, text=line.strip(), file=file_named(name))
             seen.update(outer=frames[cell[0]].f_lineno)
             held = [inner]
         else:

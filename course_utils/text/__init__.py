@@ -18,11 +18,12 @@ __all__, __getattr__ = opened(
         "errors": (
             "NoSuchVariable",
             "RankError",
+            "block",
             "error_text",
             "failures",
             "readable",
         ),
-        "places": ("is_cell",),
+        "places": ("file_named", "is_cell", "own_places"),
         "targets": ("parse_ranks",),
         "quantities": (
             "bytes_of",

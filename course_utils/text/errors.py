@@ -6,8 +6,9 @@ import re
 
 from course_utils.text.tags import folded, indent, merge, tag
 
+BLOCK = "the block of an error:"  # stands before a text that needs no more work
+OURS = ("CannotSend", "CollectiveError")  # their text says all
 NOISE = [
-    (re.compile(r" \((\d+\.py|<\w+>), line \d+\)$"), ""),  # file name of a cell
     (re.compile(r"\x1b\[[0-9;]*m"), ""),  # colours
     (re.compile(r"Exception raised from .*", re.DOTALL), ""),  # C++ frames
     (re.compile(r"\[/[^\]]*/([\w.]+\.cc):\d+\]\s*"), ""),  # C++ source lines
@@ -41,17 +42,60 @@ class NoSuchVariable(RankError, NameError):
 def error_text(error: BaseException) -> str:
     """Return one error as a short block: name, place, message.
 
-    The guard's errors, the same on all ranks, hold the places themselves.
+    An error of a rank brings its block along, as `block` wrote it there.
     """
+    _, found, text = str(getattr(error, "traceback", "")).partition(BLOCK)
+    if found:
+        return text.strip("\n")
     name = getattr(error, "ename", type(error).__name__)
     message = readable(getattr(error, "evalue", str(error)))
-    if name == "CollectiveError":
+    if name in OURS:
         return message
-    told = (getattr(error, "traceback", "") or "").splitlines()
-    places = [line for line in told if line.startswith(("at line ", "in "))]
+    return written(name, [], message.splitlines())
+
+
+def block(error: BaseException, places: list[str], clean: bool) -> str:
+    """Write an error on the rank that raised it, for the notebook to show.
+
+    places: of the user's lines on the way to it, outermost first.
+    clean: whether to take addresses and the like out of its text; the words of the
+        user, and of most libraries, are shown as they are.
+    """
+    kind, message = type(error), words_of(error)
+    if kind.__name__ in OURS:
+        return f"{BLOCK}\n{message}"
+    if clean:
+        message = readable(message)
+    notes = getattr(error, "__notes__", None) or []
+    rest = [line for text in (message, *map(str, notes)) for line in text.splitlines()]
+    cause = error.__cause__
+    if cause is not None:
+        rest += [f"from {line}" for line in [named(cause)]]
+    return f"{BLOCK}\n{written(kind.__name__, places, rest)}"
+
+
+def named(error: BaseException) -> str:
+    """Write an error in one line, as Python does."""
+    first = words_of(error).partition("\n")[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def words_of(error: BaseException) -> str:
+    """Return the text of an error, also where its class cannot write it."""
+    if isinstance(error, SyntaxError) and error.msg:
+        return error.msg
+    try:
+        return str(error)
+    except Exception:
+        return "(its text cannot be written)"
+
+
+def written(name: str, places: list[str], rest: list[str]) -> str:
+    """Put name, places and text of an error together."""
     first = f"{name} {places[0]}" if places else name
-    more = places[1:] + message.splitlines()
-    return "\n".join([first, *indent("\n".join(more))]) if more else first
+    return "\n".join(
+        [first, *indent("\n".join([*places[1:], *rest]).rstrip())]
+    ).rstrip()
 
 
 def failures(errors: dict[int, BaseException]) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dis
 import linecache
 import traceback
 from collections.abc import Callable
 from types import TracebackType
 
-from course_utils.text import is_cell
+from course_utils.text import block, file_named, is_cell, own_places
 
 PX = "# %%px\n"  # stands in front of the code of a %%px cell, for the magic's line
 
@@ -39,23 +40,64 @@ def short_traceback(
 ) -> list[str]:
     """Return the learner's own lines on the way to the error, outermost first."""
     tb = tb or evalue.__traceback__
-    frames = [f for f in traceback.extract_tb(tb) if is_cell(f.filename)]
+    stack = traceback.extract_tb(tb)
+    frames = [stack[i] for i in own_places([frame.filename for frame in stack])]
     if not frames:
         return []
-    places = [f"at line {frames[0].lineno}: {source(frames[0])}"]
+    places = [f"at line {place(frames[0])}: {source(frames[0])}"]
     if len(frames) > 1:
         inner = frames[-1]
-        places.append(f"in {inner.name}, line {inner.lineno}: {source(inner)}")
+        places.append(f"in {inner.name}, line {place(inner)}: {source(inner)}")
     return places
 
 
-def short_syntax_error(etype: type, evalue: SyntaxError, *_, **__) -> list[str]:
-    """Return the place of a syntax error."""
-    text = (evalue.text or "").strip()
-    return [f"at line {evalue.lineno}: {text}"]
+def place(frame: traceback.FrameSummary) -> str:
+    """Return the line of a frame, and its file where that is no cell."""
+    named = file_named(frame.filename)
+    return f"{frame.lineno} of {named}" if named else str(frame.lineno)
+
+
+def error_block(
+    etype: type, evalue: BaseException, tb: TracebackType | None = None, *_, **__
+) -> list[str]:
+    """Return an error as the notebook is to show it; see `course_utils.text.block`."""
+    if isinstance(evalue, SyntaxError) and evalue.lineno is not None:
+        places = [f"at line {evalue.lineno}: {(evalue.text or '').strip()}"]
+    else:
+        places = short_traceback(etype, evalue, tb)
+    clean = is_of_torch(evalue, tb or evalue.__traceback__)
+    return block(evalue, places, clean).split("\n")
+
+
+def is_of_torch(error: BaseException, tb: TracebackType | None) -> bool:
+    """Tell whether torch wrote the text of an error: addresses, C++ frames and all."""
+    while tb is not None and tb.tb_next is not None:
+        tb = tb.tb_next
+    if tb is not None:
+        code = tb.tb_frame.f_code
+        if "/torch/" in code.co_filename.replace("\\", "/"):
+            return True
+        if code.co_code[tb.tb_lasti] == dis.opmap["RAISE_VARARGS"]:
+            return False
+    kind = type(error)
+    return kind.__module__.startswith("torch") or issubclass(kind, RuntimeError)
 
 
 def source(frame: traceback.FrameSummary) -> str:
     """Return the source line of a frame, as far as it is known."""
     line = frame.line or linecache.getline(frame.filename, frame.lineno or 0)
     return line.strip()
+
+
+def short_warning(standard: Callable[..., str]) -> Callable[..., str]:
+    """Return `warnings.formatwarning`, which names the line of a cell, not its file.
+
+    The file has this process's number in its name.
+    """
+
+    def formatwarning(message, category, filename, lineno, line=None) -> str:
+        if not is_cell(filename):
+            return standard(message, category, filename, lineno, line)
+        return f"{category.__name__} at line {lineno}: {message}\n"
+
+    return formatwarning

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
 
 
 def watch(
-    world: World, result, targets: list[int], source: str = "", live=None
+    world: World,
+    result,
+    targets: list[int],
+    source: str = "",
+    live=None,
+    stopped: bool = False,
 ) -> None:
     """Wait for a cell or call; raise `RankError` if it cannot end by itself.
 
@@ -22,13 +27,14 @@ def watch(
 
     result: ipyparallel's AsyncResult of it; source: of the cell.
     live: called with the states of the ranks from time to time.
+    stopped: whether it is to end at once, as by an interrupt.
     """
     counted = world.backend == "gloo"
     watched = Watched(world, result, targets, world.patience, counted)
     try:
-        if watched.wait(live):
+        if not stopped and watched.wait(live):
             return
-        by_hand = False
+        by_hand = stopped
     except KeyboardInterrupt:
         by_hand = True
     with undisturbed():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import random
 import signal
 import socket
 import sys
@@ -21,11 +22,13 @@ from IPython import get_ipython
 from course_utils.stuck import REQUEST, Watch
 from course_utils.world.cell_lines import (
     as_in_editor,
-    short_syntax_error,
-    short_traceback,
+    error_block,
+    short_warning,
 )
+from course_utils.world.parcel import pack, unpack
 
 LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
+LEFT_OVER = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # variables of torchrun
 RUNNERS = ("run_code", "do_apply")  # of IPython and ipyparallel: they execute code
 
 
@@ -52,7 +55,11 @@ def environment(
 
 
 def become_rank(
-    variables: dict[str, str], guard: bool, address: str, leash: int
+    variables: dict[str, str],
+    guard: bool,
+    address: str,
+    leash: int,
+    client: dict[str, list[str]],
 ) -> int:
     """Turn this engine into a rank, or give it another one; return its pid.
 
@@ -60,15 +67,55 @@ def become_rank(
     guard: compare every collective across the ranks before it runs.
     address: of the network interface that collectives are to use.
     leash: pid of the process with which this one ends; 0 for none.
+    client: ``sys.argv`` and ``sys.path`` of the script or notebook.
     """
+    forget_torchrun()
     os.environ.update(variables)
-    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        os.environ.setdefault(name, interface(address))
+    choose_interface(address)
     if guard:
         call("guard:install")
     if REQUEST not in get_ipython().kernel.control_handlers:
         prepare(leash)
+        as_in_client(client["argv"], client["path"])
     return os.getpid()
+
+
+def forget_torchrun() -> None:
+    """Drop what another launcher left in the environment.
+
+    With TORCHELASTIC_USE_AGENT_STORE, say, rank 0 waits for a store of torchrun.
+    """
+    for name in list(os.environ):
+        if name.startswith(LEFT_OVER):
+            del os.environ[name]
+
+
+def choose_interface(address: str) -> None:
+    """Let gloo and nccl use the network interface that has `address`.
+
+    On one machine nothing may listen elsewhere, whatever the environment says.
+    """
+    own = interface(address)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        if address.startswith("127."):
+            os.environ[name] = own
+        else:
+            os.environ.setdefault(name, own)
+
+
+def as_in_client(argv: list[str], path: list[str]) -> None:
+    """Make this process what torchrun would have started from the client's script.
+
+    Its arguments, its modules, and random numbers that differ from rank to rank:
+    those of forked processes would all be the same.
+    """
+    sys.argv[:] = argv
+    sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
+    random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
 
 
 def prepare(leash: int) -> None:
@@ -87,12 +134,13 @@ def prepare(leash: int) -> None:
         stderr_to_log()
     shell = get_ipython()
     shell.history_manager.enabled = False  # a database that nobody reads
-    shell.InteractiveTB.structured_traceback = short_traceback
-    shell.InteractiveTB.get_exception_only = short_traceback
-    shell.SyntaxTB.structured_traceback = short_syntax_error
+    shell.InteractiveTB.structured_traceback = error_block
+    shell.InteractiveTB.get_exception_only = error_block
+    shell.SyntaxTB.structured_traceback = error_block
     shell.ask_exit = refuse_to_exit
     shell.transform_cell = as_in_editor(shell.transform_cell)
     warnings.filterwarnings("ignore", message="To exit: use")
+    warnings.formatwarning = short_warning(warnings.formatwarning)
     Watch().install()
 
 
@@ -172,6 +220,12 @@ def interface(address: str) -> str:
         if any(a.address == address for a in addresses):
             return name
     raise OSError(f"no network interface of {socket.gethostname()} has {address}")
+
+
+def perform(parcel: bytes) -> bytes:
+    """Call the function in a parcel with its arguments; return the result in one."""
+    function, args = unpack(parcel, get_ipython().user_ns)
+    return pack(function(*args))
 
 
 def call(function: str, *args: object) -> object:

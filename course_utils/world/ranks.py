@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from course_utils.text import paragraph
 from course_utils.world import ending, reading, repair
+from course_utils.world.output import shown
 from course_utils.world.rank import call
+from course_utils.world.stop import stoppable
 from course_utils.world.world import World, errors_of
 
 if TYPE_CHECKING:
@@ -34,11 +36,13 @@ class Ranks(World):
 
         Raises NameError naming the ranks that have no such variable.
         """
-        return reading.fetch(self, name)
+        with stoppable(f"fetching {name!r}"):
+            return reading.fetch(self, name)
 
     def __setitem__(self, name: str, value: object) -> None:
         """Assign the same value to the variable `name` of every rank."""
-        reading.assign(self, name, value)
+        with stoppable(f"sending {name!r}"):
+            reading.assign(self, name, value)
 
     def run(
         self,
@@ -53,7 +57,12 @@ class Ranks(World):
         collective failed so that the process group is of no use any more, the ranks
         get a new one.
         """
-        replies = self.replies(function, dict.fromkeys(self.chosen(targets), args))
+        calls = dict.fromkeys(self.chosen(targets), args)
+        with stoppable("a call on the ranks"):
+            result = self.submit(function, calls)
+            with shown(result, list(calls), alone=False) as live:
+                self.watch(result, list(calls), reading.source_of(function), live)
+            replies = self.results(result, calls)
         if errors := errors_of(replies):
             ending.fail(self, errors)
         return list(replies.values())
@@ -64,7 +73,8 @@ class Ranks(World):
         The first name is taken for the shard of its rank; elements of the others
         get the colour of the rank in whose shard their value stands.
         """
-        return reading.picture_of(self, names)
+        with stoppable("drawing"):
+            return reading.picture_of(self, names)
 
     def replay(self, expression: str) -> Replay:
         """Evaluate an expression on every rank, and draw who sends what to whom.
@@ -81,13 +91,20 @@ class Ranks(World):
         """Return a table of where each rank runs: pid, host, device."""
         return reading.places_of(self)
 
-    def watch(self, result, targets: list[int], source: str = "", live=None) -> None:
+    def watch(
+        self,
+        result,
+        targets: list[int],
+        source: str = "",
+        live=None,
+        stopped: bool = False,
+    ) -> None:
         """Wait for a cell or call; raise `RankError` if it cannot end by itself.
 
         The world is usable afterwards: stuck ranks are freed and the process
         group is made anew. Dead ranks are left to `repair` and `shrink`.
         """
-        ending.watch(self, result, targets, source, live)
+        ending.watch(self, result, targets, source, live, stopped)
 
     def repair(self) -> None:
         """Bring in new processes for dead ranks, and make a new process group.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import keyword
+import linecache
 from typing import TYPE_CHECKING
 
 from course_utils.text import NoSuchVariable, aligned, these_ranks
@@ -45,6 +47,12 @@ def picture_of(world: World, names: tuple[str, ...]) -> Picture:
     if unknown:
         raise NoSuchVariable(f"no rank has a variable {' or '.join(unknown)} to show")
     return picture(by_name)
+
+
+def source_of(function: object) -> str:
+    """Return the text of the file or cell in which a function stands; "" if unknown."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return "".join(linecache.getlines(code.co_filename)) if code else ""
 
 
 def places_of(world: World) -> Table:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
+
+from IPython import get_ipython
 
 from course_utils.engines import LOOPBACK, Forked
 from course_utils.world.rank import become_rank, call, environment, place, reserve_port
@@ -46,17 +49,23 @@ def become_ranks(world: World, only: list[int] | None = None) -> None:
     world.hosts = hosts
     per_host, seen, calls = Counter(hosts), Counter(), {}
     local = world.cluster.local
+    client = {"argv": arguments(), "path": sys.path}
     leash = os.getpid() if local and not isinstance(world.cluster, Forked) else 0
     for rank, host in enumerate(hosts):
         variables = environment(
             rank, len(hosts), seen[host], per_host[host], world.master
         )
         seen[host] += 1
-        calls[rank] = (variables, world.guard, world.addresses[rank], leash)
+        calls[rank] = (variables, world.guard, world.addresses[rank], leash, client)
     everyone = only is None or 0 in only  # a new rank 0 is a new MASTER_PORT
     chosen = list(calls) if everyone else only
     pids = world.run_each(become_rank, {rank: calls[rank] for rank in chosen})
     world.pids.update(zip(chosen, pids, strict=True))
+
+
+def arguments() -> list[str]:
+    """Return ``sys.argv`` of the script that is running; a notebook's is empty."""
+    return [""] if get_ipython() is not None else sys.argv
 
 
 def places(world: World) -> tuple[list[str], list[str]]:

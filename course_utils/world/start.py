@@ -8,6 +8,7 @@ import importlib.metadata
 from typing import TYPE_CHECKING
 
 from course_utils.engines import Forked, HandedOver, StartError, machine
+from course_utils.world.stop import stoppable
 
 if TYPE_CHECKING:
     from course_utils.world.ranks import Ranks
@@ -18,6 +19,7 @@ ON_RANKS = [  # modules of the course that every rank uses
     "course_utils.world.rank",
 ]
 BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl")
+BEFORE = 0.8  # share of the time-out after which ranks have waited long enough
 START_LIMIT = 120.0  # seconds until every engine must have registered
 
 _running: list[Ranks] = []  # the one world of this kernel, if there is one
@@ -66,13 +68,26 @@ def launch(
     backend = choose_backend(backend, world_size, local=forked or engines == "local")
     check_seconds("timeout", timeout)
     check_seconds("patience", patience)
-    stop_running()
-    if forked:
-        cluster = Forked(world_size, ON_RANKS)  # torch is imported there at once
-    else:
-        if engines is None and profile is None:
-            engines = "local"
-        cluster = HandedOver(world_size, engines, profile)
+    with stoppable("launch", "nothing of the new world is left running"):
+        stop_running()
+        if forked:
+            cluster = Forked(world_size, ON_RANKS)  # torch is imported there at once
+        else:
+            if engines is None and profile is None:
+                engines = "local"
+            cluster = HandedOver(world_size, engines, profile)
+        patience = min(patience, BEFORE * timeout)  # a time-out names nobody
+        return start(cluster, backend if init else None, guard, timeout, patience)
+
+
+def start(
+    cluster: Forked | HandedOver,
+    backend: str | None,
+    guard: bool,
+    timeout: float,
+    patience: float,
+) -> Ranks:
+    """Start a cluster, and make its engines ranks; see `launch`."""
     from course_utils.text import RankError
     from course_utils.world import px, setup
     from course_utils.world.ranks import Ranks
@@ -80,7 +95,7 @@ def launch(
     try:
         cluster.start(START_LIMIT)
         ranks = Ranks(cluster, guard, timeout, patience)
-        setup.make_world(ranks, backend if init else None)
+        setup.make_world(ranks, backend)
     except RankError as error:
         cluster.stop()
         raise StartError(f"the ranks did not start:\n{error}") from None

@@ -10,7 +10,8 @@ from ipyparallel import AsyncResult
 from course_utils.engines import Control
 from course_utils.stuck import report
 from course_utils.text import RankError, failures, tag
-from course_utils.world.rank import call
+from course_utils.world.parcel import CannotSend, pack, unpack
+from course_utils.world.rank import call, perform
 
 if TYPE_CHECKING:
     from course_utils.engines import Forked, HandedOver
@@ -35,7 +36,14 @@ class World(Control):
         self.device = "cpu"
         self.stopped = False
 
-    def watch(self, result, targets: list[int], source: str = "", live=None) -> None:
+    def watch(
+        self,
+        result,
+        targets: list[int],
+        source: str = "",
+        live=None,
+        stopped: bool = False,
+    ) -> None:
         """Wait for a cell or call; raise `RankError` if it cannot end by itself."""
         raise NotImplementedError  # `Ranks` does, with all that repairs a world
 
@@ -44,6 +52,7 @@ class World(Control):
 
         The process group stays as it is, whatever the function raises.
         """
+        self.chosen(calls)
         replies = self.replies(function, calls)
         errors = errors_of(replies)
         if errors:
@@ -60,16 +69,28 @@ class World(Control):
 
     def replies(self, function: Callable[..., Any], calls: dict[int, tuple]) -> dict:
         """Call a function on ranks; return by rank what it returned or raised."""
-        client, chosen = self.cluster.client, self.chosen(calls)
-        parts = [
-            client[self.ids[rank]].apply_async(function, *args)
-            for rank, args in calls.items()
-        ]
+        result = self.submit(function, calls)
+        self.watch(result, list(calls))
+        return self.results(result, calls)
+
+    def submit(
+        self, function: Callable[..., Any], calls: dict[int, tuple]
+    ) -> AsyncResult:
+        """Begin to call a function on ranks, with arguments of its own for each."""
+        client, parts, parcels = self.cluster.client, [], {}
+        for rank, args in calls.items():
+            if id(args) not in parcels:  # the same for all: pickled once
+                parcels[id(args)] = pack((function, args))
+            view = client[self.ids[rank]]
+            parts.append(view.apply_async(perform, parcels[id(args)]))
         children = [child for part in parts for child in part._children]
-        targets = [self.ids[rank] for rank in chosen]
-        result = AsyncResult(client, children, repr(function), targets)
-        self.watch(result, chosen)
-        return dict(zip(chosen, result.get(return_exceptions=True), strict=True))
+        targets = [self.ids[rank] for rank in calls]
+        return AsyncResult(client, children, repr(function), targets)
+
+    def results(self, result: AsyncResult, calls: Iterable[int]) -> dict[int, Any]:
+        """Return by rank what a call that has ended returned or raised."""
+        replies = result.get(return_exceptions=True)
+        return {r: rebuilt(reply) for r, reply in zip(calls, replies, strict=True)}
 
     def chosen(self, targets: int | Iterable[int] | None) -> list[int]:
         """Return ranks that were asked for; raise where one does not exist or live."""
@@ -98,6 +119,16 @@ class World(Control):
         """Raise RankError if the world is stopped."""
         if self.stopped:
             raise RankError("the ranks have been stopped: call launch() again")
+
+
+def rebuilt(reply: bytes | BaseException) -> Any:
+    """Return the value in a reply, or what was raised on the rank or here."""
+    if isinstance(reply, BaseException):
+        return reply
+    try:
+        return unpack(reply)
+    except CannotSend as error:
+        return error
 
 
 def errors_of(replies: dict[int, Any]) -> dict[int, BaseException]:

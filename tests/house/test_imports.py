@@ -77,7 +77,9 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "stuck.watch": "rank",
     "world": "client",
     "world.cell_lines": "rank",
+    "world.parcel": "rank",
     "world.rank": "rank",
+    "world.stop": "pure",
     "world.variables": "rank",
     "exercises": "client",
     "exercises.answers": "pure",
@@ -96,9 +98,10 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
 LAZY = "course_utils.face"  # a face that uses this imports nothing by itself
 PACKAGES = {
     "pure": set(),
-    "rank": {"IPython", "psutil", "torch"},
+    "rank": {"IPython", "cloudpickle", "psutil", "torch"},
     "client": {
         "IPython",
+        "cloudpickle",
         "ipykernel",
         "ipyparallel",
         "matplotlib",

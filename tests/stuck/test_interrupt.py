@@ -99,10 +99,13 @@ def test_function_on_the_ranks_ends_with_a_report(cells):
         prepare(cells)
         with pytest.raises(RankError) as caught:
             ranks.run(meet, 1)
+        line = meet.__code__.co_firstlineno + 5
         assert str(caught.value).splitlines() == [
             "stuck: rank 1 waits for rank 0",
             "  [rank 0] finished without calling it",
-            "  [rank 1] waits in barrier for 0.4 s",
+            f"  [rank 1] waits in barrier at line {line} of test_interrupt.py for 0.4 s",
+            f"  likely cause: line {line} stands under `if dist.get_rank() == alone:`, "
+            "so rank 0 never came to barrier; every rank of the group has to call it",
             REPAIRED,
         ]
         mended(cells, ranks, [])

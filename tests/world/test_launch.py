@@ -12,7 +12,7 @@ import worlds
 from ipyparallel import interactive
 
 from course_utils import launch
-from course_utils.world.px import RankError
+from course_utils.text.errors import RankError
 from course_utils.world.ranks import Ranks
 
 BY_HAND = """

@@ -3,10 +3,10 @@
 import pytest
 from IPython.utils.capture import capture_output
 
-from course_utils.text.errors import error_text
+from course_utils.text.errors import BLOCK, RankError, block, error_text
 from course_utils.text.tags import merge
 from course_utils.text.targets import parse_ranks
-from course_utils.world.px import Output, RankError, print_said, quiet, text_of
+from course_utils.world.output import Output, print_said, quiet, text_of
 
 pytestmark = pytest.mark.unit
 
@@ -99,28 +99,69 @@ class FromRank(Exception):
     ("error", "text"),
     [
         (
-            FromRank("ValueError", "the message", "at line 2: x = f(3)"),
-            "ValueError at line 2: x = f(3)\n  the message",
+            FromRank("ValueError", "m", f"{BLOCK}\nE at line 2: f()\n  m"),
+            "E at line 2: f()\n  m",
         ),
-        (
-            FromRank("ValueError", "m", "at line 2: f()\nin f, line 1: g()"),
-            "ValueError at line 2: f()\n  in f, line 1: g()\n  m",
-        ),
-        (
-            FromRank("SystemExit", "3", "An exception has…\n\nat line 2: exit(3)"),
-            "SystemExit at line 2: exit(3)\n  3",
-        ),
+        (FromRank("SystemExit", "3", f"An exception…\n\n{BLOCK}\nS\n  3"), "S\n  3"),
         (FromRank("KeyError", "'k'", ""), "KeyError\n  'k'"),
         (FromRank("KeyError", "'k'", None), "KeyError\n  'k'"),
-        (
-            FromRank("AssertionError", "", "at line 1: assert rank"),
-            "AssertionError at line 1: assert rank",
-        ),
         (OSError("gone"), "OSError\n  gone"),
     ],
 )
 def test_error_text(error, text):
     assert error_text(error) == text
+
+
+ADDRESS = "at 10.1.2.3:29500, <object at 0x1F40>"
+
+
+def noted() -> Exception:
+    error = ValueError("first\n  second")
+    error.add_note("a note")
+    error.__cause__ = KeyError("k")
+    return error
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise TypeError
+
+
+@pytest.mark.parametrize(
+    ("error", "places", "clean", "text"),
+    [
+        (ValueError("m"), ["at line 2: f()"], False, "ValueError at line 2: f()\n  m"),
+        (
+            ValueError("m"),
+            ["at line 2: f()", "in f, line 1: g()"],
+            False,
+            "ValueError at line 2: f()\n  in f, line 1: g()\n  m",
+        ),
+        (
+            AssertionError(),
+            ["at line 1: assert x"],
+            False,
+            "AssertionError at line 1: assert x",
+        ),
+        (ValueError(ADDRESS), [], False, f"ValueError\n  {ADDRESS}"),
+        (RuntimeError(ADDRESS), [], True, "RuntimeError\n  at its peer, <object>"),
+        (
+            noted(),
+            [],
+            False,
+            "ValueError\n  first\n    second\n  a note\n  from KeyError: 'k'",
+        ),
+        (
+            SyntaxError("invalid syntax", ("1.py", 3, 1, "")),
+            [],
+            False,
+            "SyntaxError\n  invalid syntax",
+        ),
+        (Silent(), [], False, "Silent\n  (its text cannot be written)"),
+    ],
+)
+def test_block(error, places, clean, text):
+    assert block(error, places, clean) == f"{BLOCK}\n{text}"
 
 
 def test_quiet_in_tests_and_under_ci(monkeypatch):

@@ -10,7 +10,7 @@ from ipyparallel import interactive
 from IPython.core.formatters import DisplayFormatter
 
 from course_utils import launch
-from course_utils.world.px import RankError
+from course_utils.text.errors import RankError
 from course_utils.world.ranks import Ranks
 
 

@@ -1,0 +1,67 @@
+"""The client of a controller, with all that ranks show."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from ipyparallel import Client
+from ipyparallel.client.client import unpack_message
+from traitlets.log import get_logger
+
+UNSIGNED = "Message signing is disabled"
+PRINTED = ("stdout", "stderr")
+
+
+def not_about_signing(record: logging.LogRecord) -> bool:
+    """Drop a warning that is wrong here: CurveZMQ encrypts, and signs, all messages."""
+    return UNSIGNED not in str(record.msg)
+
+
+class RankClient(Client):
+    """ipyparallel's client; displays that a rank updates or clears do change.
+
+    ipyparallel keeps what is displayed first, and drops what comes for it later.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._to_clear: set[str] = set()  # requests whose next output replaces all
+        log = get_logger()
+        log.addFilter(not_about_signing)
+        try:
+            super().__init__(*args, **kwargs)
+        finally:
+            log.removeFilter(not_about_signing)
+
+    @unpack_message
+    def _dispatch_iopub(self, message: dict) -> None:
+        """Take in one message of what a rank shows."""
+        kind = message["header"]["msg_type"]
+        parent = message["parent_header"] or {}
+        if parent.get("session") == self.session.session:
+            request = parent["msg_id"]
+            if kind in ("stream", "display_data", "update_display_data"):
+                if request in self._to_clear:
+                    self._clear(request)
+            if kind == "clear_output":
+                self._to_clear.add(request)
+                if not message["content"].get("wait"):
+                    self._clear(request)
+                return
+            if kind == "update_display_data":
+                self._update(request, message["content"])
+                return
+        Client._dispatch_iopub.__wrapped__(self, message)
+
+    def _clear(self, request: str) -> None:
+        self._to_clear.discard(request)
+        shown = self.metadata[request]
+        shown["outputs"].clear()
+        shown.update(dict.fromkeys(PRINTED, ""))
+
+    def _update(self, request: str, content: dict) -> None:
+        """Put new data in the place of what was displayed under the same id."""
+        wanted = content.get("transient", {}).get("display_id")
+        for shown in self.metadata[request]["outputs"]:
+            if shown.get("transient", {}).get("display_id") == wanted:
+                shown.update(content)
