@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from course_utils.world import Ranks
 
 ATTEMPT, CASE_WORLD = "exercises.attempt", "exercises.case_world"  # on the ranks
+VARIABLES = "world.variables"  # there, too
 MARGIN = 1.0  # seconds beyond the time-out of the group, for the function itself
 FREE = 3.0  # seconds in which a rank has to come free, after each means
 SHORT = 10.0  # seconds for what a rank does at once
@@ -131,7 +132,18 @@ def restore(ranks: Ranks) -> list[int]:
             ranks.kill(rank)
     if lost:
         bring_back(ranks)
+        hand_over(ranks, lost)
     return lost
+
+
+def hand_over(ranks: Ranks, lost: list[int]) -> None:
+    """Give new processes the imports and functions that the other ranks have."""
+    kept = [rank for rank in range(len(ranks)) if rank not in lost]
+    if not kept:
+        return
+    told = ask(ranks, kept[:1], SHORT, f"{VARIABLES}:definitions")[kept[0]]
+    if told is not None and told[1] is None:
+        ask(ranks, lost, SHORT, f"{VARIABLES}:define", told[0])
 
 
 def interrupt(ranks: Ranks, chosen) -> None:
@@ -143,7 +155,7 @@ def answer_of(ranks: Ranks, rank: int, result) -> Answer:
     """Return the answer of a rank, also where it could not give one."""
     if not result.ready():
         return Answer("stuck")
-    reply = result.get(return_exceptions=True)
+    reply = ranks.results(result, [rank])[rank]
     if isinstance(reply, Answer):
         return reply
     name = getattr(reply, "ename", "")
@@ -164,11 +176,8 @@ def meeting_place(ranks: Ranks, size: int) -> str | tuple[str, int]:
 
 def send(ranks: Ranks, chosen, function: str, *args: object) -> dict:
     """Begin a call of the course's function on ranks; return the results to come."""
-    client = ranks.cluster.client
-    return {
-        rank: client[ranks.ids[rank]].apply_async(call, function, *args)
-        for rank in chosen
-    }
+    given = (function, *args)
+    return {rank: ranks.submit(call, {rank: given}) for rank in chosen}
 
 
 def wait(ranks: Ranks, sent: dict, limit: float) -> bool:
@@ -193,7 +202,7 @@ def ask(ranks: Ranks, chosen, limit: float, function: str, *args: object) -> dic
     wait(ranks, sent, limit)
     replies = {}
     for rank, result in sent.items():
-        reply = result.get(return_exceptions=True) if result.ready() else None
+        reply = ranks.results(result, [rank])[rank] if result.ready() else None
         failed = isinstance(reply, BaseException)
         replies[rank] = (
             None if not result.ready() else (None, reply) if failed else (reply, None)

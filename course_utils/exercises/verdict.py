@@ -112,8 +112,8 @@ def wrong(exercise: Exercise, attempt: Attempt, lost: list[int]) -> Verdict:
     lines += wrapped(f"Why: {why}") if why else []
     if lost:
         lines += wrapped(
-            f"Replaced: {these_ranks(lost)} did not survive, and a new process has "
-            "lost the variables there. Run the cells that define them again."
+            f"Replaced: {these_ranks(lost)} did not survive; a new process has the "
+            "imports and functions of the other ranks, but no variables yet."
         )
     drawn = picture(attempt) if state == "wrong" else None
     return Verdict(state, "\n".join(lines), why, drawn)
