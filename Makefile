@@ -27,11 +27,12 @@ help: ## show this text
 
 venv: $(STAMP) ## set up .venv with the pinned packages
 
-$(STAMP): requirements.txt pyproject.toml
+$(STAMP): requirements.txt pyproject.toml etc/ipython_kernel_config.py
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or sys.exit("This course needs Python 3.11 or newer, and " + sys.executable + " is Python " + v + ".\nName a newer one, for example: make venv PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements.txt
 	$(BIN)/python -m pip install $(PIP_ARGS) --no-deps -e .
+	mkdir -p .venv/etc/ipython && cp etc/ipython_kernel_config.py .venv/etc/ipython/
 	touch $(STAMP)
 
 lab: $(STAMP) ## open JupyterLab in notebooks/

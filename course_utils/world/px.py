@@ -7,7 +7,6 @@ rank for cells that take long, which is gone when the cell ends.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ipyparallel.client.magics import ParallelMagics
@@ -15,12 +14,11 @@ from IPython import get_ipython
 from IPython.core import magic_arguments
 
 from course_utils.text import parse_ranks
+from course_utils.world.before_launch import let_px_stand_below_comments
 from course_utils.world.cell_lines import PX
 from course_utils.world.ending import fail
 from course_utils.world.output import collect, shown
 from course_utils.world.stop import stoppable
-
-PX_LINE = re.compile(r"%%px\b")
 
 if TYPE_CHECKING:
     from ipyparallel import AsyncResult
@@ -121,23 +119,4 @@ def register(ranks: Ranks) -> None:
     if shell is None:
         return
     shell.register_magics(RankMagics(shell, ranks))
-    cleanups = shell.input_transformers_cleanup
-    if px_first not in cleanups:
-        cleanups.insert(0, px_first)
-
-
-def px_first(lines: list[str]) -> list[str]:
-    """Move a `%%px` up that stands below comments or empty lines.
-
-    IPython takes a cell magic on the first line only, and would look for a line magic
-    of that name. The lines that it passes stand below it, so that all others keep
-    their numbers.
-    """
-    above = 0
-    for line in lines:
-        if line.strip() and not line.lstrip().startswith("#"):
-            break
-        above += 1
-    if not above or above == len(lines) or not PX_LINE.match(lines[above]):
-        return lines
-    return [lines[above], *lines[:above], *lines[above + 1 :]]
+    let_px_stand_below_comments(shell)

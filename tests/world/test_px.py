@@ -367,3 +367,11 @@ def test_a_launch_in_the_same_kernel_has_fresh_namespaces(tmp_path):
             assert "call launch() again" in book.failure(cell)
         assert "call launch() again" in book.failure("ranks['x']")
         assert book.good("ranks") == "3 ranks · stopped\n"
+
+
+@pytest.mark.parametrize("cell", ["%%px\n1", "%px 1", "# a comment\n%%px\n1"])
+def test_px_without_ranks_says_what_to_do(tmp_path, cell):
+    """As after a restart of the kernel."""
+    with worlds.notebook(tmp_path) as book:
+        said = worlds.stream(book.run(cell), "stderr")
+        assert "px needs ranks" in said and "run the cell with launch(…) first" in said
