@@ -10,11 +10,13 @@ from pathlib import Path
 from course_utils.export.script import (
     FAILS,
     INDENT,
+    PX,
     Cell,
     NotForScripts,
     World,
     comment,
     launched,
+    names_only,
     rank_code,
 )
 
@@ -101,7 +103,7 @@ def read(path: Path) -> list[dict]:
             f"expected a Jupyter notebook (.ipynb, format 4), but {path} cannot be "
             "read as one"
         ) from None
-    if not any(is_code(c) and c["source"].startswith("%%px") for c in cells):
+    if not any(is_code(c) and PX.match(c["source"]) for c in cells):
         raise ValueError(
             f"{path} has no %%px cell, so nothing in it runs on the ranks: name a "
             "lesson, as in notebooks/03_gather_equal_shards.ipynb"
@@ -192,7 +194,8 @@ def rank_part(cell: Cell) -> str:
     try:
         code = rank_code(cell, lambda text: parse_ranks(text, 2**16))
     except NotForScripts as reason:
-        return left_out(cell, str(reason))
+        names = names_only(cell)
+        return "\n".join(filter(None, [left_out(cell, str(reason)), names]))
     return f'next_cell("{cell.name}")\n{code}'
 
 

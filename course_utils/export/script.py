@@ -14,6 +14,9 @@ SILENT = re.compile(  # calls that return None, so that `show` would be clutter
     r"print|\w+\.backward|dist\.(barrier|\w+_process_group|(all_)?reduce\w*"
     r"|(all_)?gather\w*|all_to_all\w*|scatter\w*|broadcast\w*)(\.unguarded)?"
 )
+PX = re.compile(r"(?:[ \t]*(?:#.*)?\n)*(%%px\b)")  # a cell that runs on the ranks
+MAGIC = re.compile(r"[ \t]*(?:%|!|\?).*|.*\?[ \t]*")  # a line that IPython alone reads
+NAMING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 INDENT = "    "
 
 
@@ -43,7 +46,13 @@ class Cell:
     @property
     def on_ranks(self) -> bool:
         """Tell whether the cell runs on the ranks."""
-        return self.source.startswith("%%px")
+        return PX.match(self.source) is not None
+
+    @property
+    def body(self) -> tuple[str, str]:
+        """The line of the magic, and what stands below it; comments above are gone."""
+        first, _, body = self.source[PX.match(self.source).start(1) :].partition("\n")
+        return first, body
 
 
 class NotForScripts(Exception):
@@ -86,8 +95,8 @@ def rank_code(cell: Cell, ranks_of: Callable[[str], list[int]]) -> str:
     ranks_of: reads the argument of ``--targets``.
     Raises NotForScripts, with the reason, for a cell that has to be left out.
     """
-    first, _, body = cell.source.partition("\n")
-    code = body.strip("\n")
+    first, body = cell.body
+    code = plain(body.strip("\n"))
     tree = parsed(code)
     if not tree.body:
         raise NotForScripts("it holds no statement")
@@ -106,6 +115,45 @@ def rank_code(cell: Cell, ranks_of: Callable[[str], list[int]]) -> str:
         raise NotForScripts(f"{first} has options that only a notebook knows")
     chosen = tuple(ranks_of(words[1]))
     return f"if RANK in {chosen}:\n{indented(code)}"
+
+
+def plain(code: str) -> str:
+    """Put comments in the place of lines that IPython alone reads."""
+    inside = inside_text(code)
+    return "\n".join(
+        f"{line[: len(line) - len(line.lstrip())]}pass  # left out: {line.strip()}"
+        if MAGIC.fullmatch(line) and number not in inside
+        else line
+        for number, line in enumerate(code.split("\n"), start=1)
+    )
+
+
+def names_only(cell: Cell) -> str:
+    """Return the imports, functions and classes of a cell that is left out.
+
+    Cells further down may need them.
+    """
+    code = plain(cell.body[1])
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return ""
+    kept = [node for node in tree.body if isinstance(node, NAMING)]
+    return "\n".join(ast.get_source_segment(code, node) for node in kept)
+
+
+def inside_text(code: str) -> set[int]:
+    """Return the lines that go on with a text from the line above."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        return set()
+    return {
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Constant, ast.JoinedStr))
+        for line in range(node.lineno + 1, (node.end_lineno or 0) + 1)
+    }
 
 
 def before_failure(
@@ -170,12 +218,7 @@ def unguarded(code: str) -> str:
 
 def indented(code: str) -> str:
     """Set code in by one level; text that goes over several lines stays as it is."""
-    inside = {
-        line
-        for node in ast.walk(ast.parse(code))
-        if isinstance(node, (ast.Constant, ast.JoinedStr))
-        for line in range(node.lineno + 1, (node.end_lineno or 0) + 1)
-    }
+    inside = inside_text(code)
     return "\n".join(
         line if number in inside or not line else INDENT + line
         for number, line in enumerate(code.split("\n"), start=1)

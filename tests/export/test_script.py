@@ -51,6 +51,39 @@ def test_the_last_value_is_printed(body, code):
     assert code_of(px(body)) == code
 
 
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("import os\n%matplotlib inline\nx = 1", "x = 1"),
+        ("import os\nif x:\n    !ls", "if x:"),
+        ("import os\nos.path?\nx", "show(x)"),
+        ("import os\n?os\nx", "show(x)"),
+    ],
+)
+def test_a_line_for_notebooks_leaves_the_others(body, code):
+    rows = code_of(px(body)).split("\n")
+    assert rows[0] == "import os" and code in rows
+    assert [row.strip()[:18] for row in rows if "left out" in row] == [
+        "pass  # left out: "
+    ]
+
+
+def test_text_that_looks_like_a_line_for_notebooks_stays():
+    body = 'x = """\n%d items\n! done?\n"""'
+    assert code_of(px(body)) == body
+
+
+def test_a_cell_that_is_left_out_leaves_its_imports_and_functions():
+    body = "import os\ndef f():\n    return os\na, b = f, f.unguarded"
+    text = notebook.script_of(cells(f"# why\n%%px\n{body}"), "n.ipynb")
+    assert "it is about the guard" in text
+    assert "\nimport os\ndef f():\n    return os\n" in text
+
+
+def test_a_cell_below_a_comment_runs_on_the_ranks():
+    assert code_of(Cell("n", "# why\n\n%%px\nx")) == "show(x)"
+
+
 def test_targets_become_a_condition():
     cell = Cell("n", '%%px --targets 0,2\nx = """a\nb"""\nif x:\n    x')
     expected = 'if RANK in (0, 2):\n    x = """a\nb"""\n    if x:\n        x'
@@ -78,7 +111,7 @@ def test_what_precedes_a_failure_is_kept():
         (px("f()", fails=True, report="E at line 2: f()"), "fails on purpose"),
         (px("x = 1\nf()", fails=True, report="no line"), "fails on purpose"),
         (px("x = 1\ndie()", fails=True, report="died at line 3"), "fails on purpose"),
-        (px("%time f()"), "not plain Python"),
+        (px("x = %time f()"), "not plain Python"),
         (px("# nothing"), "no statement"),
         (px("a, b = f, f.unguarded"), "about the guard"),
         (px("x = 1; x"), "several statements in one line"),
