@@ -12,12 +12,14 @@ import linecache
 import math
 import threading
 import time
+from inspect import getattr_static
 from types import FrameType
 
 COLLECTIVES = "torch/distributed/distributed_c10d.py"
 CONCAT = "course_utils/concat/"
 GUARD = "course_utils/guard/comparison.py"
 PARALLEL = "torch/nn/parallel/distributed.py"
+WAITING = ("wait", "get", "multi_get")
 DISTRIBUTED = ("torch._C._distributed_c10d", "torch.distributed")
 
 
@@ -90,13 +92,34 @@ def wait_in(inner: FrameType) -> str:
 
 def waits(called: ast.expr, frame: FrameType) -> bool:
     """Tell whether a call is ``wait`` of async work, or ``get`` of a store."""
-    if not isinstance(called, ast.Attribute) or called.attr not in ("wait", "get"):
+    if isinstance(called, ast.Name):  # get = store.get
+        method = found(called, frame)
+        if getattr(method, "__name__", "") not in WAITING:
+            return False
+        return is_distributed(getattr(method, "__self__", None))
+    if not isinstance(called, ast.Attribute) or called.attr not in WAITING:
         return False
-    if not isinstance(called.value, ast.Name):
-        return called.attr == "wait"  # works[0].wait() and the like
-    name = called.value.id
-    owner = frame.f_locals.get(name, frame.f_globals.get(name))
-    return type(owner).__module__.startswith(DISTRIBUTED)
+    owner = found(called.value, frame)
+    if owner is None or isinstance(owner, property):  # works[0].wait() and the like
+        return called.attr == "wait" and not isinstance(called.value, ast.Name)
+    return is_distributed(owner)
+
+
+def found(named: ast.expr, frame: FrameType) -> object:
+    """Return what a name, or an attribute of one, stands for; None if unknown.
+
+    Nothing of the learner's runs: no property, no call.
+    """
+    if isinstance(named, ast.Name):
+        return frame.f_locals.get(named.id, frame.f_globals.get(named.id))
+    if isinstance(named, ast.Attribute):
+        return getattr_static(found(named.value, frame), named.attr, None)
+    return None
+
+
+def is_distributed(owner: object) -> bool:
+    """Tell whether an object is one of torch.distributed's: a store, a work."""
+    return any(c.__module__.startswith(DISTRIBUTED) for c in type(owner).__mro__)
 
 
 def current_call(frame: FrameType) -> ast.expr | None:

@@ -5,6 +5,7 @@ import linecache
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -76,7 +77,14 @@ def test_is_cell(name, cell):
 
 def test_waits_only_for_works_and_stores():
     class Frame:
-        f_locals = {"done": threading.Event(), "store": dist.HashStore()}
+        f_locals = {
+            "done": threading.Event(),
+            "store": dist.HashStore(),
+            "prefixed": dist.PrefixStore("a", dist.HashStore()),
+            "get": dist.HashStore().get,
+            "self": SimpleNamespace(store=dist.HashStore(), event=threading.Event()),
+            "lookup": {}.get,
+        }
         f_globals: dict = {}
 
     def called(text: str):
@@ -84,6 +92,11 @@ def test_waits_only_for_works_and_stores():
 
     assert stacks.waits(called("store.get"), Frame)
     assert stacks.waits(called("works[0].wait"), Frame)
+    for text in ("prefixed.get", "get", "self.store.get", "self.store.multi_get"):
+        assert stacks.waits(called(text), Frame), text
+    assert stacks.waits(called("self.work.wait"), Frame), "of what is not known"
+    for text in ("self.event.wait", "lookup", "self.table.get"):
+        assert not stacks.waits(called(text), Frame), text
     assert not stacks.waits(called("done.wait"), Frame)
     assert not stacks.waits(called("nothing.wait"), Frame)
     assert not stacks.waits(called("store.set"), Frame)
