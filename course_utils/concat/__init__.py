@@ -2,9 +2,13 @@
 
 The take-home functions of the course: they need torch alone and run in any
 script under torchrun. Each is called by every rank of the group. Shards may be
-uneven or empty, of any dtype and layout; what cannot be joined raises the same
-`ConcatError` on every rank, before data moves. One small message tells the
-sizes; after it, no more bytes are sent than the shards hold.
+uneven or empty, of any dtype and layout. One small message tells the sizes; after
+it, no more bytes are sent than the shards hold.
+
+Nobody is left waiting by a local error: whatever cannot be joined, and whatever one
+rank alone cannot describe, convert or get the memory for, raises the same
+`ConcatError` on every rank before data moves, and the group stays usable. Code that
+torch.compile compiles breaks in two at these functions.
 
 All functions are differentiable. The backward pass is the exact adjoint: a
 shard receives the sum, in rank order, of what the losses of all ranks send
@@ -13,7 +17,6 @@ from the full tensor, each gradient is therefore world-size times that of one
 process.
 """
 
-from course_utils.concat.agree import ConcatError
 from course_utils.concat.join import (
     all_gather_cat,
     all_gather_list,
@@ -22,6 +25,7 @@ from course_utils.concat.join import (
     gather_list,
     scatter_chunks,
 )
+from course_utils.concat.tell import ConcatError
 
 __all__ = [
     "ConcatError",

@@ -16,8 +16,16 @@ import torch
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
-from course_utils.concat.agree import SCALAR, Piece
-from course_utils.concat.transfer import as_bytes, packed, spread, swap
+from course_utils.concat.agree import SCALAR, Offer, Piece
+from course_utils.concat.tell import SURE, prepare
+from course_utils.concat.transfer import (
+    as_bytes,
+    c10d,
+    device_of,
+    packed,
+    spread,
+    swap,
+)
 
 Group = dist.ProcessGroup
 
@@ -27,8 +35,11 @@ class Gathering:
     """Who sends which piece to whom.
 
     shapes: of every rank's piece, by global rank; dim: along which they are
-    joined; holders: the ranks that get the whole.
+    joined; holders: the ranks that get the whole; has_room: whether all ranks can
+    get `SURE` bytes.
     """
+
+    operation: str
 
     shapes: dict[int, tuple[int, ...]]
     dim: int
@@ -36,6 +47,7 @@ class Gathering:
     group: Group
     dtype: torch.dtype
     device: torch.device
+    has_room: bool
 
     @property
     def full_shape(self) -> tuple[int, ...]:
@@ -53,6 +65,17 @@ class Gathering:
         """Return memory for a tensor of this shape."""
         return torch.empty(shape, dtype=self.dtype, device=self.device)
 
+    def room(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return memory for the pieces, one behind the other, and for the whole."""
+        flat = self.empty(self.full_shape)
+        return flat, flat if self.in_a_row else torch.empty_like(flat)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether every rank will get the memory for the whole."""
+        size = math.prod(self.full_shape) * self.dtype.itemsize
+        return self.has_room and size * (1 if self.in_a_row else 2) <= SURE
+
     def in_bytes(self, flat: torch.Tensor) -> dict[int, torch.Tensor]:
         """Cut memory, in which the pieces lie one behind the other, by rank."""
         sizes = [
@@ -62,61 +85,82 @@ class Gathering:
 
 
 def gather(
-    shard: torch.Tensor,
+    mine: Offer,
     pieces: dict[int, Piece],
     dim: int,
     holders: list[int],
     group: Group,
 ) -> torch.Tensor:
     """Return the whole on the ranks that hold it, an empty tensor elsewhere."""
-    mine = pieces[dist.get_rank()]
-    shard = shard.reshape(1) if mine.kind == SCALAR else shard
-    shapes = {rank: piece.shape for rank, piece in pieces.items()}
-    plan = Gathering(shapes, dim, holders, group, shard.dtype, shard.device)
+    own = pieces[dist.get_rank()]
+    shard = mine.tensor.reshape(1) if own.kind == SCALAR else mine.tensor
+    plan = Gathering(
+        own.operation,
+        {rank: piece.shape for rank, piece in pieces.items()},
+        dim,
+        holders,
+        group,
+        shard.dtype,
+        shard.device,
+        all(piece.has_room for piece in pieces.values()),
+    )
     if not any(piece.requires_grad for piece in pieces.values()):
-        return collect(shard, plan)
-    return _Gather.apply(asked(shard), plan)
+        return collect(mine.sent, plan)
+    return _Gather.apply(asked(shard), mine.sent, plan)
 
 
-def collect(shard: torch.Tensor, plan: Gathering) -> torch.Tensor:
-    """Move the shards to the ranks that hold the whole."""
-    me, mine = dist.get_rank(), as_bytes(packed(shard))
-    if me not in plan.holders:
-        swap({rank: mine for rank in plan.holders}, {}, plan.group)
+def collect(sent: torch.Tensor, plan: Gathering) -> torch.Tensor:
+    """Move the shards, flat bytes, to the ranks that hold the whole."""
+    me = dist.get_rank()
+    holds = me in plan.holders
+    make = plan.room if holds else tuple
+    room = prepare(make, plan.operation, plan.group, ask=not plan.is_sure)
+    if not holds:
+        swap(dict.fromkeys(plan.holders, sent), {}, plan.group)
         return plan.empty(
             (*plan.full_shape[: plan.dim], 0, *plan.full_shape[plan.dim + 1 :])
         )
-    flat = plan.empty(plan.full_shape)
+    flat, full = room
     into = plan.in_bytes(flat)
     if len(plan.holders) == len(plan.shapes):
-        spread(mine, into, plan.group)
+        spread(sent, into, plan.group)
     else:
-        swap({me: mine}, into, plan.group)
-    if plan.in_a_row:
+        swap({me: sent}, into, plan.group)
+    if full is flat:
         return flat
     sizes = [math.prod(shape) for shape in plan.shapes.values()]
     parts = zip(flat.view(-1).split(sizes), plan.shapes.values(), strict=True)
-    return torch.cat([part.view(s) for part, s in parts if s != (0,)], plan.dim)
+    return torch.cat([p.view(s) for p, s in parts if s != (0,)], plan.dim, out=full)
 
 
 class _Gather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, shard: torch.Tensor, plan: Gathering) -> torch.Tensor:
+    def forward(
+        ctx, shard: torch.Tensor, sent: torch.Tensor, plan: Gathering
+    ) -> torch.Tensor:
         ctx.plan, ctx.shape = plan, shard.shape
-        return collect(shard, plan)
+        return collect(sent, plan)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
-        plan, me = ctx.plan, dist.get_rank()
-        outgoing: dict[int, torch.Tensor] = {}
-        if me in plan.holders:
-            if not plan.in_a_row:
-                grad = joined_pieces(grad, plan)
-            outgoing = plan.in_bytes(packed(grad))
-        incoming = {rank: plan.empty(ctx.shape) for rank in plan.holders}
+    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        plan = ctx.plan
+
+        def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
+            outgoing: dict[int, torch.Tensor] = {}
+            if dist.get_rank() in plan.holders:
+                pieces = grad if plan.in_a_row else joined_pieces(grad, plan)
+                outgoing = plan.in_bytes(packed(pieces))
+            return outgoing, {rank: plan.empty(ctx.shape) for rank in plan.holders}
+
+        outgoing, incoming = prepare(make, backward_of(plan), plan.group, ask=True)
         swap(outgoing, in_bytes(incoming), plan.group)
-        return total(incoming, plan, ctx.shape), None
+        return total(incoming), None, None
+
+
+def backward_of(plan: Gathering | Sharing) -> str:
+    """Name the backward pass of an operation."""
+    return f"{plan.operation}, backward"
 
 
 def joined_pieces(full: torch.Tensor, plan: Gathering) -> torch.Tensor:
@@ -126,14 +170,12 @@ def joined_pieces(full: torch.Tensor, plan: Gathering) -> torch.Tensor:
     return torch.cat([part.reshape(-1) for part in parts])
 
 
-def total(
-    parts: dict[int, torch.Tensor], plan: Gathering, shape: torch.Size
-) -> torch.Tensor:
-    """Return the sum of tensors, added in the order of the ranks."""
+def total(parts: dict[int, torch.Tensor]) -> torch.Tensor:
+    """Return the sum of tensors, added in the order of the ranks, in the first."""
     first, *rest = parts.values()
     for part in rest:
         first += part
-    return first.view(shape)
+    return first
 
 
 def asked(tensor: torch.Tensor) -> torch.Tensor:
@@ -148,8 +190,12 @@ def in_bytes(tensors: dict[int, torch.Tensor]) -> dict[int, torch.Tensor]:
 
 @dataclass(frozen=True)
 class Sharing:
-    """One rank sends the same tensor, or a chunk each, to all ranks."""
+    """One rank sends the same tensor, or a chunk each, to all ranks.
 
+    has_room: whether all ranks can get `SURE` bytes.
+    """
+
+    operation: str
     root: int
     ranks: list[int]
     shape: tuple[int, ...]
@@ -157,6 +203,7 @@ class Sharing:
     group: Group
     dtype: torch.dtype
     device: torch.device
+    has_room: bool
 
     def chunk(self, rank: int) -> tuple[int, ...]:
         """Return the shape of what a rank gets."""
@@ -171,90 +218,127 @@ class Sharing:
         each, longer = divmod(self.shape[self.dim], len(self.ranks))
         return [each + (i < longer) for i in range(len(self.ranks))]
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether every rank will get the memory it needs."""
+        return self.has_room and math.prod(self.shape) * self.dtype.itemsize <= SURE
+
     def empty(self, rank: int) -> torch.Tensor:
         """Return memory for what a rank gets."""
-        return torch.empty(self.chunk(rank), dtype=self.dtype, device=self.device)
+        return torch.empty(self.chunk(rank), **self.kind)
+
+    @property
+    def kind(self) -> dict[str, torch.dtype | torch.device]:
+        """Return dtype and device of what is sent."""
+        return {"dtype": self.dtype, "device": self.device}
 
 
 def broadcast(
-    tensor: torch.Tensor | None, source: Piece, src: int, ranks: list[int], group: Group
+    mine: Offer, source: Piece, ranks: list[int], group: Group
 ) -> torch.Tensor:
-    """Return the tensor of rank `src` on every rank."""
+    """Return the tensor of the root on every rank."""
     shape = () if source.kind == SCALAR else source.shape
-    return share(tensor, source, Sharing(src, ranks, shape, None, *kind(source, group)))
+    return share(mine, source, sharing(source, shape, None, ranks, group))
 
 
 def scatter(
-    full: torch.Tensor | None,
+    mine: Offer, source: Piece, dim: int, ranks: list[int], group: Group
+) -> torch.Tensor:
+    """Return this rank's chunk of the tensor of the root."""
+    if mine.tensor is not None and source.kind == SCALAR:
+        mine = Offer(mine.tensor.reshape(1), mine.sent)
+    return share(mine, source, sharing(source, source.shape, dim, ranks, group))
+
+
+def sharing(
     source: Piece,
-    src: int,
-    dim: int,
+    shape: tuple[int, ...],
+    dim: int | None,
     ranks: list[int],
     group: Group,
-) -> torch.Tensor:
-    """Return this rank's chunk of the tensor of rank `src`."""
-    if full is not None and source.kind == SCALAR:
-        full = full.reshape(1)
-    return share(
-        full, source, Sharing(src, ranks, source.shape, dim, *kind(source, group))
+) -> Sharing:
+    """Return the plan of sending what the root told of."""
+    return Sharing(
+        source.operation,
+        source.root,
+        ranks,
+        shape,
+        dim,
+        group,
+        source.dtype,
+        device_of(group),
+        source.has_room,
     )
 
 
-def kind(source: Piece, group: Group) -> tuple[Group, torch.dtype, torch.device]:
-    """Return group, dtype and device of what is to be received."""
-    index = torch.cuda.current_device() if source.device == "cuda" else None
-    return group, source.dtype, torch.device(source.device, index)
-
-
-def share(tensor: torch.Tensor | None, source: Piece, plan: Sharing) -> torch.Tensor:
+def share(mine: Offer, source: Piece, plan: Sharing) -> torch.Tensor:
     """Send what the root holds, with a graph where gradients are asked for."""
     if not source.requires_grad:
-        return hand_out(tensor, plan)
+        return hand_out(mine.tensor, mine.sent, plan)
+    tensor = mine.tensor
     if tensor is None:
-        tensor = torch.empty(0, dtype=plan.dtype, device=plan.device)
-    return _Share.apply(asked(tensor), plan)
+        tensor = torch.empty(0, **plan.kind)
+    return _Share.apply(asked(tensor), mine.sent, plan)
 
 
-def hand_out(tensor: torch.Tensor | None, plan: Sharing) -> torch.Tensor:
-    """Send from the root; return what this rank gets."""
+def hand_out(
+    tensor: torch.Tensor | None, sent: torch.Tensor | None, plan: Sharing
+) -> torch.Tensor:
+    """Send from the root; return what this rank gets.
+
+    sent: the root's tensor as flat bytes.
+    """
     me = dist.get_rank()
-    if me != plan.root:
-        mine = plan.empty(me)
+
+    def make() -> dict[int, torch.Tensor]:
+        if me != plan.root:
+            return {me: plan.empty(me)}
         if plan.dim is None:
-            dist.distributed_c10d.broadcast(as_bytes(mine), plan.root, plan.group)
-        else:
-            swap({}, {plan.root: as_bytes(mine)}, plan.group)
-        return mine
+            return {me: tensor}
+        chunks = zip(
+            plan.ranks, tensor.detach().split(plan.sizes, plan.dim), strict=True
+        )
+        made = {rank: packed(chunk) for rank, chunk in chunks}
+        made[me] = made[me].clone()
+        return made
+
+    made = prepare(make, plan.operation, plan.group, ask=not plan.is_sure)
+    own = made.pop(me)
     if plan.dim is None:
-        sent = packed(tensor)
-        dist.distributed_c10d.broadcast(as_bytes(sent), plan.root, plan.group)
-        return tensor
-    chunks = dict(zip(plan.ranks, tensor.split(plan.sizes, plan.dim), strict=True))
-    own = chunks.pop(me)
-    swap(in_bytes({r: packed(c) for r, c in chunks.items()}), {}, plan.group)
-    return own.clone(memory_format=torch.contiguous_format)
+        flat = sent if me == plan.root else as_bytes(own)
+        if flat.numel():
+            c10d.broadcast(flat, plan.root, plan.group)
+    else:
+        outgoing, incoming = in_bytes(made), {plan.root: as_bytes(own)}
+        swap(outgoing, {} if me == plan.root else incoming, plan.group)
+    return own
 
 
 class _Share(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, tensor: torch.Tensor, plan: Sharing) -> torch.Tensor:
+    def forward(
+        ctx, tensor: torch.Tensor, sent: torch.Tensor | None, plan: Sharing
+    ) -> torch.Tensor:
         ctx.plan = plan
-        got = hand_out(tensor, plan)
+        got = hand_out(tensor, sent, plan)
         return got.view_as(got) if got is tensor else got
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         plan, me = ctx.plan, dist.get_rank()
-        mine = {plan.root: as_bytes(packed(grad))}
-        if me != plan.root:
-            swap(mine, {}, plan.group)
-            return torch.empty(0, dtype=plan.dtype, device=plan.device), None
-        incoming = {rank: plan.empty(rank) for rank in plan.ranks}
-        swap(mine, in_bytes(incoming), plan.group)
-        if plan.dim is not None:
-            return torch.cat(list(incoming.values()), plan.dim), None
-        first, *rest = incoming.values()
-        for part in rest:
-            first += part
-        return first, None
+        is_root = me == plan.root
+
+        def make() -> tuple[torch.Tensor, dict[int, torch.Tensor], torch.Tensor]:
+            incoming = {rank: plan.empty(rank) for rank in plan.ranks if is_root}
+            joined = is_root and plan.dim is not None
+            full = torch.empty(plan.shape, **plan.kind) if joined else None
+            return packed(grad), incoming, full
+
+        mine, incoming, full = prepare(make, backward_of(plan), plan.group, ask=True)
+        swap({plan.root: as_bytes(mine)}, in_bytes(incoming), plan.group)
+        if not is_root:
+            return torch.empty(0, **plan.kind), None, None
+        if full is None:
+            return total(incoming), None, None
+        return torch.cat(list(incoming.values()), plan.dim, out=full), None, None

@@ -8,43 +8,51 @@ go on, with the same sizes, or all raise the same error.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import distributed as dist
 
-from course_utils.concat.transfer import as_bytes, swap
+from course_utils.concat import tell
+from course_utils.concat.describe import (
+    MAX_DIMS,
+    memory_of,
+    named,
+    plain,
+    whole_number,
+)
+from course_utils.concat.tell import ConcatError, Refused
+from course_utils.concat.transfer import device_of
 from course_utils.text import aligned, indent, these_ranks
 
-MAX_DIMS = 16
 NONE = -1
 DTYPES = sorted(
     {v for v in vars(torch).values() if isinstance(v, torch.dtype)}, key=str
 )
 DEVICES = ("cpu", "cuda", "xpu", "mps", "meta", "other")
-OPERATIONS = (
-    "all_gather_cat",
-    "gather_cat",
-    "broadcast_tensor",
-    "scatter_chunks",
-    "all_gather_list",
-    "gather_list",
-)
-SCALAR, DENSE, TOO_MANY_DIMS, SPARSE, NOTHING = range(5)
-
-
-class ConcatError(ValueError):
-    """The pieces of the ranks cannot be joined; every rank raises the same text."""
+OPERATIONS = {  # with the name of their root
+    "all_gather_cat": None,
+    "gather_cat": "dst",
+    "broadcast_tensor": "src",
+    "scatter_chunks": "src",
+    "all_gather_list": None,
+    "gather_list": "dst",
+}
+NAMES = list(OPERATIONS)
+DENSE, SCALAR, NOTHING = range(3)
 
 
 @dataclass(frozen=True)
 class Piece:
     """What one rank told about its tensor.
 
-    kind: DENSE, SCALAR (0-dim, joined as one element), NOTHING for None, or a
-        reason why the tensor cannot be sent.
+    kind: DENSE, SCALAR (0-dim, joined as one element), or NOTHING where only the
+        root's tensor counts.
     requires_grad, grad_enabled: whether its gradient is asked for, and whether
         the rank records operations at all.
+    has_room: whether the rank can get `tell.SURE` bytes for certain.
     """
 
     operation: str
@@ -56,6 +64,7 @@ class Piece:
     shape: tuple[int, ...]
     requires_grad: bool
     grad_enabled: bool
+    has_room: bool
 
     @property
     def is_filler(self) -> bool:
@@ -69,44 +78,93 @@ class Piece:
         return f"{() if self.kind == SCALAR else self.shape} {name} on {self.device}"
 
 
-def exchange_pieces(
-    operation: str,
-    tensor: torch.Tensor | None,
-    group: dist.ProcessGroup,
-    dim: int = 0,
-    root: int = NONE,
-) -> dict[int, Piece]:
-    """Tell the other ranks of the group about `tensor`; return what all told.
+@dataclass(frozen=True)
+class Offer:
+    """What this rank brings to a call.
 
-    The result is keyed by global rank, in the order of the group.
+    tensor: with its graph, None where only the root's counts; sent: its values as
+    flat bytes, None if it is on a device from which nothing is sent.
     """
-    told = record(operation, tensor, dim, root)
-    nccl = "nccl" in dist.get_backend(group)
-    mine = torch.tensor(told, dtype=torch.int64, device="cuda" if nccl else "cpu")
-    ranks = dist.get_process_group_ranks(group)
-    rows = mine.new_empty(len(ranks), len(told))
-    if nccl:
-        dist.distributed_c10d.all_gather_single(rows.view(-1), mine, group=group)
-    else:  # half the time of gloo's all_gather, which passes it on from rank to rank
-        into = dict(zip(ranks, rows.view(torch.uint8), strict=True))
-        swap(dict.fromkeys(ranks, as_bytes(mine)), into, group)
-    return {rank: piece(row) for rank, row in zip(ranks, rows.tolist(), strict=True)}
+
+    tensor: torch.Tensor | None = None
+    sent: torch.Tensor | None = None
+
+
+def offer(operation: str, value: Any, group: dist.ProcessGroup) -> Offer:
+    """Return a tensor ready to be sent; raise Refused if the value is none."""
+    tensor = plain(value, operation)
+    here = tensor.device.type == device_of(group).type
+    return Offer(tensor, memory_of(tensor) if here else None)
+
+
+def exchange(
+    operation: str,
+    group: dist.ProcessGroup | None,
+    look: Callable[[int, dist.ProcessGroup], Offer],
+    dim: Any = 0,
+    root: Any = NONE,
+) -> tuple[Offer, dict[int, Piece], dist.ProcessGroup]:
+    """Tell the other ranks what this one brings; return that, and what all told.
+
+    look: looks at what the rank was given, by the root and the group. Whatever it
+        raises, every rank raises. The pieces are keyed by global rank, in the order
+        of the group.
+    """
+    mine, row, problem = Offer(), record(operation, Offer()), ""
+    group, wrong = member(group)
+    try:
+        if wrong:
+            raise Refused(wrong)
+        dim = whole_number(dim, "dim")
+        if OPERATIONS[operation]:
+            root = whole_number(root, OPERATIONS[operation])
+        mine = look(root, group)
+        row = record(operation, mine, dim, root, tell.has_room(device_of(group)))
+    except Exception as error:
+        problem = tell.problem_of(error)
+    rows = tell.tell(operation, row, problem, group)
+    return mine, {rank: piece(row) for rank, row in rows.items()}, group
+
+
+def member(group: Any) -> tuple[dist.ProcessGroup, str]:
+    """Return the group, the default one for None, and what is wrong with it.
+
+    Where the group is none at all, the world hears of it, unless it names some ranks:
+    then others may not have called, and waiting for them would be in vain.
+    """
+    if not dist.is_initialized():
+        raise RuntimeError(
+            "no process group: call dist.init_process_group() first, on every rank"
+        )
+    group = dist.group.WORLD if group is None else group
+    outside = group is dist.GroupMember.NON_GROUP_MEMBER
+    if isinstance(group, dist.ProcessGroup) and dist.get_rank(group) >= 0:
+        return group, ""
+    if outside or isinstance(group, dist.ProcessGroup):
+        raise ValueError(
+            f"group: rank {dist.get_rank()} is not in it; only its ranks may call this"
+        )
+    what, pass_ = f"{named(group)} as the group", "what dist.new_group(ranks) returns"
+    if isinstance(group, (list, tuple, set, frozenset, range)):
+        raise ConcatError(
+            f"group: expected a process group, got {named(group)}: pass {pass_}"
+        )
+    if type(group).__name__ == "DeviceMesh":
+        raise ConcatError("group: got a DeviceMesh: pass mesh.get_group()")
+    return dist.group.WORLD, f"passed {what}: pass {pass_}, or None for all ranks"
 
 
 def record(
-    operation: str, tensor: torch.Tensor | None, dim: int, root: int
+    operation: str, mine: Offer, dim: int = 0, root: int = NONE, room: bool = True
 ) -> list[int]:
     """Write a piece as whole numbers: always the same number of them."""
-    head = [OPERATIONS.index(operation), dim, root, int(torch.is_grad_enabled())]
-    if not isinstance(tensor, torch.Tensor):
+    head = [NAMES.index(operation), dim, root, int(torch.is_grad_enabled()), room]
+    tensor = mine.tensor
+    if tensor is None:
         return [*head, NOTHING, NONE, NONE, 0, 0, *[0] * MAX_DIMS]
     kind = SCALAR if tensor.dim() == 0 else DENSE
-    if tensor.layout != torch.strided:
-        kind = SPARSE
-    if tensor.dim() > MAX_DIMS:
-        kind = TOO_MANY_DIMS
     device = tensor.device.type if tensor.device.type in DEVICES else "other"
-    shape = list(tensor.shape)[:MAX_DIMS]
+    shape = list(tensor.shape)
     return [
         *head,
         kind,
@@ -121,9 +179,9 @@ def record(
 
 def piece(row: list[int]) -> Piece:
     """Read what `record` wrote."""
-    operation, dim, root, enabled, kind, dtype, device, grad, dims, *shape = row
+    operation, dim, root, enabled, room, kind, dtype, device, grad, dims, *shape = row
     return Piece(
-        operation=OPERATIONS[operation],
+        operation=NAMES[operation],
         kind=kind,
         dim=dim,
         root=root,
@@ -132,6 +190,7 @@ def piece(row: list[int]) -> Piece:
         shape=(1,) if kind == SCALAR else tuple(shape[:dims]),
         requires_grad=bool(grad and enabled),
         grad_enabled=bool(enabled),
+        has_room=bool(room),
     )
 
 
@@ -140,11 +199,16 @@ def check_call(pieces: dict[int, Piece]) -> None:
     agree_on(pieces, "operation", {r: p.operation for r, p in pieces.items()})
     agree_on(pieces, "root", {r: p.root for r, p in pieces.items()})
     root = next(iter(pieces.values())).root
-    if root != NONE and root not in pieces:
+    if OPERATIONS[name_of(pieces)] and root not in pieces:
         raise ConcatError(
             f"{name_of(pieces)}: rank {root} is not in the group of "
             f"{these_ranks(pieces)}; the root is a rank of the world, not of the group"
         )
+    check_grad(pieces)
+
+
+def check_grad(pieces: dict[int, Piece]) -> None:
+    """Raise ConcatError where gradients are asked for but not recorded by all."""
     if any(p.requires_grad for p in pieces.values()):
         off = [r for r, p in pieces.items() if not p.grad_enabled]
         if off:
@@ -155,23 +219,18 @@ def check_call(pieces: dict[int, Piece]) -> None:
 
 
 def check_pieces(pieces: dict[int, Piece], backend: str) -> None:
-    """Raise ConcatError unless every piece is a dense tensor the backend can send."""
-    reasons = {
-        NOTHING: "passed None instead of a tensor",
-        SPARSE: "passed a sparse tensor: call .to_dense() first",
-        TOO_MANY_DIMS: f"passed a tensor of more than {MAX_DIMS} dimensions",
-    }
-    for kind, reason in reasons.items():
-        ranks = [rank for rank, p in pieces.items() if p.kind == kind]
-        if ranks:
-            raise ConcatError(f"{name_of(pieces)}: {these_ranks(ranks)} {reason}")
+    """Raise ConcatError unless every piece is on a device the backend sends from."""
     needed = "cuda" if "nccl" in backend else "cpu"
     wrong = [rank for rank, p in pieces.items() if p.device != needed]
     if wrong:
         found = pieces[wrong[0]].device
+        wrong = [rank for rank in wrong if pieces[rank].device == found]
+        way = f"call .to('{needed}') first"
+        if found == "meta":
+            way = "a meta tensor holds no values to be sent"
         raise ConcatError(
             f"{name_of(pieces)}: the tensor of {these_ranks(wrong)} is on {found}; "
-            f"{backend} sends tensors on {needed}: call .to('{needed}') first"
+            f"{backend} sends tensors on {needed}: {way}"
         )
 
 

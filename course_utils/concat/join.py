@@ -8,16 +8,12 @@ from dataclasses import replace
 import torch
 from torch import distributed as dist
 
-from course_utils.concat import adjoint, lists
-from course_utils.concat.agree import (
-    Piece,
-    check_call,
-    check_joinable,
-    check_pieces,
-    exchange_pieces,
-)
+from course_utils.concat import adjoint, agree, lists
+from course_utils.concat.agree import Offer, Piece
+from course_utils.concat.eager import eager
 
 
+@eager
 def all_gather_cat(
     shard: torch.Tensor, dim: int = 0, group: dist.ProcessGroup | None = None
 ) -> torch.Tensor:
@@ -30,12 +26,12 @@ def all_gather_cat(
     for a moment, where `dim` is not the first.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    group = member(group)
-    pieces = exchange_pieces("all_gather_cat", shard, group, dim)
+    mine, pieces, group = exchange("all_gather_cat", group, shard, dim)
     dim = checked(pieces, group)
-    return adjoint.gather(shard, pieces, dim, list(pieces), group)
+    return adjoint.gather(mine, pieces, dim, list(pieces), group)
 
 
+@eager
 def gather_cat(
     shard: torch.Tensor,
     dst: int = 0,
@@ -48,13 +44,14 @@ def gather_cat(
     empty tensor instead, for every rank has to call backward.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    group = member(group)
-    pieces = exchange_pieces("gather_cat", shard, group, dim, dst)
+    mine, pieces, group = exchange("gather_cat", group, shard, dim, dst)
     dim = checked(pieces, group)
-    full = adjoint.gather(shard, pieces, dim, [dst], group)
-    return full if dist.get_rank() == dst or full.requires_grad else None
+    root = root_of(pieces)
+    full = adjoint.gather(mine, pieces, dim, [root], group)
+    return full if dist.get_rank() == root or full.requires_grad else None
 
 
+@eager
 def broadcast_tensor(
     tensor: torch.Tensor | None,
     src: int = 0,
@@ -66,13 +63,14 @@ def broadcast_tensor(
     neither shape nor dtype. src: rank in the world. `src` gets its own tensor back.
     Raises ConcatError on every rank if `src` passes no tensor.
     """
-    group = member(group)
-    mine = tensor if dist.get_rank() == src else None
-    pieces = exchange_pieces("broadcast_tensor", mine, group, 0, src)
+    mine, pieces, group = exchange("broadcast_tensor", group, tensor, root=src)
     source = only_root(pieces, group)
-    return adjoint.broadcast(mine, source, src, list(pieces), group)
+    got = adjoint.broadcast(mine, source, list(pieces), group)
+    own = dist.get_rank() == source.root and not source.requires_grad
+    return tensor if own else got
 
 
+@eager
 def scatter_chunks(
     full: torch.Tensor | None,
     src: int = 0,
@@ -86,14 +84,13 @@ def scatter_chunks(
     src: rank in the world.
     Raises ConcatError on every rank if `src` passes no tensor, or `dim` is none.
     """
-    group = member(group)
-    mine = full if dist.get_rank() == src else None
-    pieces = exchange_pieces("scatter_chunks", mine, group, dim, src)
+    mine, pieces, group = exchange("scatter_chunks", group, full, dim, src)
     source = only_root(pieces, group)
     dim = checked_dim(pieces, source)
-    return adjoint.scatter(mine, source, src, dim, list(pieces), group)
+    return adjoint.scatter(mine, source, dim, list(pieces), group)
 
 
+@eager
 def all_gather_list(
     tensors: Sequence[torch.Tensor] | torch.Tensor,
     group: dist.ProcessGroup | None = None,
@@ -102,11 +99,11 @@ def all_gather_list(
 
     tensors: a list of any length, or one tensor; shapes and dtypes may differ.
     """
-    group = member(group)
-    listed = lists.exchange("all_gather_list", tensors, group)
-    return lists.gather(listed, list(listed.pieces), group)
+    listed, sent = lists.exchange("all_gather_list", tensors, group)
+    return lists.gather(listed, sent, list(listed.pieces))
 
 
+@eager
 def gather_list(
     tensors: Sequence[torch.Tensor] | torch.Tensor,
     dst: int = 0,
@@ -118,43 +115,53 @@ def gather_list(
     if gradients are asked for, a list of empty tensors instead, for every rank has
     to call backward.
     """
-    group = member(group)
-    listed = lists.exchange("gather_list", tensors, group, dst)
-    full = lists.gather(listed, [dst], group)
+    listed, sent = lists.exchange("gather_list", tensors, group, dst)
+    full = lists.gather(listed, sent, [listed.root])
     needed = any(tensor.requires_grad for tensor in full)
-    return full if dist.get_rank() == dst or needed else None
+    return full if dist.get_rank() == listed.root or needed else None
 
 
-def member(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
-    """Return the group, the default one for None; raise where it cannot be used."""
-    if not dist.is_initialized():
-        raise RuntimeError(
-            "no process group: call dist.init_process_group() first, on every rank"
-        )
-    group = dist.group.WORLD if group is None else group
-    if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
-        raise ValueError(
-            f"group: rank {dist.get_rank()} is not in it; only its ranks may call this"
-        )
-    return group
+def exchange(
+    operation: str,
+    group: dist.ProcessGroup | None,
+    value: torch.Tensor | None,
+    dim: int = 0,
+    root: int = agree.NONE,
+) -> tuple[Offer, dict[int, Piece], dist.ProcessGroup]:
+    """Tell the other ranks of one tensor; on all but the root's rank of none, where
+    the operation hands out what the root holds."""
+    hands_out = agree.OPERATIONS[operation] == "src"
+
+    def look(root: int, group: dist.ProcessGroup) -> Offer:
+        if hands_out and dist.get_rank() != root:
+            return Offer()
+        return agree.offer(operation, value, group)
+
+    return agree.exchange(operation, group, look, dim, root)
 
 
 def checked(pieces: dict[int, Piece], group: dist.ProcessGroup) -> int:
     """Check pieces that are to be joined; return the dim, counted from the front."""
-    check_call(pieces)
-    check_pieces(pieces, dist.get_backend(group))
-    return check_joinable(pieces)
+    agree.check_call(pieces)
+    agree.check_pieces(pieces, dist.get_backend(group))
+    return agree.check_joinable(pieces)
 
 
 def only_root(pieces: dict[int, Piece], group: dist.ProcessGroup) -> Piece:
     """Check an operation whose root alone passes a tensor; return its piece."""
-    check_call(pieces)
-    root = next(iter(pieces.values())).root
-    check_pieces({root: pieces[root]}, dist.get_backend(group))
-    return pieces[root]
+    agree.check_call(pieces)
+    root = root_of(pieces)
+    agree.check_pieces({root: pieces[root]}, dist.get_backend(group))
+    room = all(piece.has_room for piece in pieces.values())
+    return replace(pieces[root], has_room=room)
 
 
 def checked_dim(pieces: dict[int, Piece], source: Piece) -> int:
     """Return the dim along which the root's tensor is split, from the front."""
     given = {rank: replace(source, dim=p.dim) for rank, p in pieces.items()}
-    return check_joinable(given)
+    return agree.check_joinable(given)
+
+
+def root_of(pieces: dict[int, Piece]) -> int:
+    """Return the rank that all ranks name as the root."""
+    return next(iter(pieces.values())).root

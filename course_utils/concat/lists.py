@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import distributed as dist
@@ -16,115 +16,132 @@ from torch.autograd.function import once_differentiable
 
 from course_utils.concat import agree
 from course_utils.concat.adjoint import Gathering, asked, collect
-from course_utils.concat.agree import NOTHING, ConcatError, Piece
-from course_utils.concat.transfer import as_bytes, packed, spread, swap
-from course_utils.text import these_ranks
+from course_utils.concat.agree import Offer, Piece
+from course_utils.concat.describe import items_of, memory_of
+from course_utils.concat.tell import SURE, prepare
+from course_utils.concat.transfer import device_of, spread, swap
 
 ALIGN = 16  # bytes; so that every dtype may begin where a tensor does
 
 
+def spans(pieces: list[Piece]) -> list[tuple[int, int]]:
+    """Return where each tensor lies in a rank's message, in bytes."""
+    found, start = [], 0
+    for piece in pieces:
+        end = start + math.prod(piece.shape) * piece.dtype.itemsize
+        found.append((start, end))
+        start = -(-end // ALIGN) * ALIGN
+    return found
+
+
+def length(pieces: list[Piece]) -> int:
+    """Return the bytes of a rank's message."""
+    return -(-spans(pieces)[-1][1] // ALIGN) * ALIGN if pieces else 0
+
+
+def message(
+    tensors: Sequence[torch.Tensor | None], pieces: list[Piece], device: torch.device
+) -> torch.Tensor:
+    """Return the memory of tensors, one behind the other; zeros for None."""
+    flat = torch.empty(length(pieces), dtype=torch.uint8, device=device)
+    for tensor, (start, end) in zip(tensors, spans(pieces), strict=True):
+        part = flat[start:end]
+        part.zero_() if tensor is None else part.copy_(memory_of(tensor))
+    return flat
+
+
 @dataclass(frozen=True)
 class Listed:
-    """The lists of all ranks, as far as they told, and this rank's tensors."""
+    """The lists of all ranks, as far as they told, and this rank's tensors.
 
+    has_room: whether all ranks can get `SURE` bytes.
+    """
+
+    operation: str
     pieces: dict[int, list[Piece]]
     tensors: list[torch.Tensor]
     device: torch.device
     group: dist.ProcessGroup
+    root: int
+    has_room: bool
 
-    def spans(self, rank: int) -> list[tuple[int, int]]:
-        """Return where each tensor of a rank lies in its message, in bytes."""
-        spans, start = [], 0
-        for piece in self.pieces[rank]:
-            end = start + math.prod(piece.shape) * piece.dtype.itemsize
-            spans.append((start, end))
-            start = -(-end // ALIGN) * ALIGN
-        return spans
-
-    def size(self, rank: int) -> int:
-        """Return the bytes of a rank's message."""
-        spans = self.spans(rank)
-        return -(-spans[-1][1] // ALIGN) * ALIGN if spans else 0
-
-    def message(self, tensors: Sequence[torch.Tensor], rank: int) -> torch.Tensor:
-        """Return the memory of tensors, laid out as those of a rank."""
-        flat = self.memory(self.size(rank))
-        for tensor, (start, end) in zip(tensors, self.spans(rank), strict=True):
-            flat[start:end] = as_bytes(packed(tensor))
-        return flat
+    @property
+    def is_sure(self) -> bool:
+        """Whether every rank will get the memory for the messages of all."""
+        return self.has_room and sum(map(length, self.pieces.values())) <= SURE
 
     def read(self, flat: torch.Tensor, rank: int) -> list[torch.Tensor]:
         """Return the tensors in a rank's message, as views of it."""
         found = []
-        for piece, (start, end) in zip(
-            self.pieces[rank], self.spans(rank), strict=True
-        ):
+        pieces = self.pieces[rank]
+        for piece, (start, end) in zip(pieces, spans(pieces), strict=True):
             shape = () if piece.kind == agree.SCALAR else piece.shape
             found.append(flat[start:end].view(piece.dtype).view(shape))
         return found
-
-    def memory(self, size: int) -> torch.Tensor:
-        """Return memory for a message."""
-        return torch.empty(size, dtype=torch.uint8, device=self.device)
 
 
 def exchange(
     operation: str,
     tensors: Sequence[torch.Tensor] | torch.Tensor,
-    group: dist.ProcessGroup,
+    group: dist.ProcessGroup | None,
     root: int = agree.NONE,
-) -> Listed:
-    """Tell the other ranks what this rank's list holds; check what all told."""
-    if isinstance(tensors, torch.Tensor):
-        tensors = [tensors]
-    good = isinstance(tensors, (list, tuple))
-    listed = list(tensors) if good else [None]
-    device = torch.device("cuda" if "nccl" in dist.get_backend(group) else "cpu")
-    rows = [agree.record(operation, tensor, 0, root) for tensor in listed]
-    width = len(agree.record(operation, None, 0, root))
-    header = torch.tensor(rows, dtype=torch.int64, device=device).view(-1, width)
-    pieces = agree.exchange_pieces(operation, header, group, 0, root)
-    pieces = {
-        rank: replace(piece, requires_grad=False) for rank, piece in pieces.items()
-    }
+) -> tuple[Listed, torch.Tensor | None]:
+    """Tell the other ranks what this rank's list holds; check what all told.
+
+    Returns that, and this rank's message.
+    """
+    items: list[torch.Tensor] = []
+    sent: list[torch.Tensor] = []
+
+    def look(root: int, group: dist.ProcessGroup) -> Offer:
+        items.extend(items_of(tensors, operation))
+        device = device_of(group)
+        rows = [agree.record(operation, Offer(t), 0, root) for t in items]
+        if all(tensor.device.type == device.type for tensor in items):
+            sent.append(message(items, list(map(agree.piece, rows)), device))
+        width = len(agree.record(operation, Offer(), 0, root))
+        header = torch.tensor(rows, dtype=torch.int64, device=device).view(-1, width)
+        return Offer(header, memory_of(header))
+
+    mine, pieces, group = agree.exchange(operation, group, look, 0, root)
     agree.check_call(pieces)
     shapes = {rank: piece.shape for rank, piece in pieces.items()}
-    plan = Gathering(shapes, 0, list(pieces), group, torch.int64, device)
-    headers = collect(header, plan).split([shape[0] for shape in shapes.values()])
+    has_room = all(piece.has_room for piece in pieces.values())
+    device, ranks = mine.tensor.device, list(pieces)
+    plan = Gathering(
+        operation, shapes, 0, ranks, group, mine.tensor.dtype, device, has_room
+    )
+    headers = collect(mine.sent, plan).split([shape[0] for shape in shapes.values()])
     told = {
         rank: [agree.piece(row) for row in part.tolist()]
         for rank, part in zip(pieces, headers, strict=True)
     }
     check(told, dist.get_backend(group))
-    return Listed(told, listed, device, group)
+    root = next(iter(pieces.values())).root
+    listed = Listed(operation, told, items, device, group, root, has_room)
+    return listed, sent[0]
 
 
 def check(told: dict[int, list[Piece]], backend: str) -> None:
-    """Raise ConcatError unless every item of every list is a tensor to be sent."""
+    """Raise ConcatError unless every item of every list can be sent."""
     longest = max(map(len, told.values()))
     for i in range(longest):
         column = {rank: items[i] for rank, items in told.items() if i < len(items)}
-        empty = [rank for rank, piece in column.items() if piece.kind == NOTHING]
-        if empty:
-            raise ConcatError(
-                f"{agree.name_of(column)}: expected a list of tensors, but item {i} "
-                f"on {these_ranks(empty)} is none"
-            )
         agree.check_pieces(column, backend)
-        agree.check_call({r: replace(p, root=agree.NONE) for r, p in column.items()})
+        agree.check_grad(column)
 
 
 def gather(
-    listed: Listed, holders: list[int], group: dist.ProcessGroup
+    listed: Listed, sent: torch.Tensor, holders: list[int]
 ) -> list[torch.Tensor]:
     """Return the tensors of all ranks on the holders, empty tensors elsewhere."""
     wanted = any(p.requires_grad for items in listed.pieces.values() for p in items)
     if not wanted:
-        return move(listed, listed.tensors, holders)
+        return move(listed, sent, holders)
     sources = [t if t.requires_grad else stand_in(t) for t in listed.tensors]
     if not any(t.requires_grad for t in sources):  # nothing of ours can ask for it
         sources.append(torch.empty(0, requires_grad=True))
-    return list(_GatherList.apply(listed, holders, *sources))
+    return list(_GatherList.apply(listed, sent, holders, *sources))
 
 
 def stand_in(tensor: torch.Tensor) -> torch.Tensor:
@@ -133,12 +150,15 @@ def stand_in(tensor: torch.Tensor) -> torch.Tensor:
     return asked(tensor) if differentiable else tensor
 
 
-def move(
-    listed: Listed, tensors: Sequence[torch.Tensor], holders: list[int]
-) -> list[torch.Tensor]:
-    """Send this rank's tensors to the holders; return all that they hold."""
+def move(listed: Listed, mine: torch.Tensor, holders: list[int]) -> list[torch.Tensor]:
+    """Send this rank's message to the holders; return all tensors that they hold."""
     me, group = dist.get_rank(), listed.group
-    mine = listed.message(tensors[: len(listed.pieces[me])], me)
+    sizes = {rank: length(pieces) for rank, pieces in listed.pieces.items()}
+
+    def make() -> torch.Tensor:
+        return mine.new_empty(sum(sizes.values()) if me in holders else 0)
+
+    flat = prepare(make, listed.operation, group, ask=not listed.is_sure)
     if me not in holders:
         swap({rank: mine for rank in holders}, {}, group)
         return [
@@ -146,8 +166,6 @@ def move(
             for items in listed.pieces.values()
             for piece in items
         ]
-    sizes = {rank: listed.size(rank) for rank in listed.pieces}
-    flat = listed.memory(sum(sizes.values()))
     into = dict(zip(sizes, flat.split(list(sizes.values())), strict=True))
     if len(holders) == len(sizes):
         spread(mine, into, group)
@@ -156,11 +174,28 @@ def move(
     return [t for rank, part in into.items() for t in listed.read(part, rank)]
 
 
+def on_its_own(view: torch.Tensor) -> torch.Tensor:
+    """Return a tensor with the memory of a view that counts as none.
+
+    What a function of autograd returns must not be views of one tensor.
+    """
+    fresh = torch.empty(0, dtype=view.dtype, device=view.device)
+    memory, start = view.untyped_storage(), view.storage_offset()
+    return fresh.set_(memory, start, view.shape, view.stride())
+
+
 class _GatherList(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, listed: Listed, holders: list[int], *tensors: torch.Tensor):
+    def forward(
+        ctx,
+        listed: Listed,
+        sent: torch.Tensor,
+        holders: list[int],
+        *tensors: torch.Tensor,
+    ):
         ctx.listed, ctx.holders, ctx.count = listed, holders, len(tensors)
-        full = [tensor.clone() for tensor in move(listed, tensors, holders)]
+        ctx.set_materialize_grads(False)
+        full = [on_its_own(tensor) for tensor in move(listed, sent, holders)]
         flags = [p.requires_grad for items in listed.pieces.values() for p in items]
         ctx.mark_non_differentiable(
             *[t for t, asked_for in zip(full, flags, strict=True) if not asked_for]
@@ -171,13 +206,22 @@ class _GatherList(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, *grads: torch.Tensor):
         listed, me = ctx.listed, dist.get_rank()
-        outgoing, start = {}, 0
-        for rank, items in listed.pieces.items():
-            if me in ctx.holders:
-                own = grads[start : start + len(items)]
-                outgoing[rank] = listed.message(own, rank)
-            start += len(items)
-        incoming = {rank: listed.memory(listed.size(me)) for rank in ctx.holders}
+
+        def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
+            outgoing, start = {}, 0
+            for rank, items in listed.pieces.items():
+                if me in ctx.holders:
+                    own = grads[start : start + len(items)]
+                    outgoing[rank] = message(own, items, listed.device)
+                start += len(items)
+            nothing = [None] * len(listed.pieces[me])
+            return outgoing, {
+                rank: message(nothing, listed.pieces[me], listed.device)
+                for rank in ctx.holders
+            }
+
+        name = f"{listed.operation}, backward"
+        outgoing, incoming = prepare(make, name, listed.group, ask=True)
         swap(outgoing, incoming, listed.group)
         first, *rest = [listed.read(flat, me) for flat in incoming.values()]
         for part in rest:
@@ -188,4 +232,4 @@ class _GatherList(torch.autograd.Function):
         mine = [
             g if wanted else None for g, wanted in zip(first, asked_for, strict=True)
         ]
-        return None, None, *mine, *spare
+        return None, None, None, *mine, *spare

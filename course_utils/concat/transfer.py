@@ -25,6 +25,10 @@ Both ways into slices first tell the sizes, for which small shards, and two rank
 2 MiB, pay more than they gain. Slices are used for all the same: they take half of
 the memory. On nccl, which has not been measured here, equal pieces take the
 single-tensor collective, which is made for them.
+
+With TORCH_DISTRIBUTED_DEBUG=DETAIL torch counts the messages of every rank, those
+between two of them included, and fails the next collective where the counts differ.
+There a collective that all ranks count once takes the place of the messages.
 """
 
 from __future__ import annotations
@@ -32,7 +36,20 @@ from __future__ import annotations
 import torch
 from torch import distributed as dist
 
+c10d = dist.distributed_c10d  # its functions, which nothing wraps
 TAG = 0x636174  # of our own, so that the caller's messages are not mistaken
+
+
+def device_of(group: dist.ProcessGroup) -> torch.device:
+    """Return the device whose tensors a group sends."""
+    if "nccl" in dist.get_backend(group):
+        return torch.device("cuda", torch.cuda.current_device())
+    return torch.device("cpu")
+
+
+def counted(group: dist.ProcessGroup) -> bool:
+    """Tell whether torch compares how many messages the ranks have sent."""
+    return type(group._get_backend(device_of(group))).__name__ == "_ProcessGroupWrapper"
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -45,6 +62,8 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 
 def packed(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor whose memory holds its values in order, copied if need be."""
+    if tensor.layout != torch.strided:  # as gradients of an embedding may be
+        tensor = tensor.to_dense()
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
@@ -55,8 +74,12 @@ def swap(
 ) -> None:
     """Send and receive flat byte tensors, all at once; keys are global ranks.
 
-    Empty tensors are not sent. What a rank sends to itself is copied.
+    Every rank of the group calls it. Empty tensors are not sent. What a rank sends
+    to itself is copied.
     """
+    if counted(group):
+        swap_as_one(outgoing, incoming, group)
+        return
     me = dist.get_rank()
     ranks = dist.get_world_size()
 
@@ -66,16 +89,58 @@ def swap(
 
     receive, send = others(incoming), others(outgoing)
     if "nccl" in dist.get_backend(group):  # all in one kernel, or none would begin
-        operations = [dist.P2POp(dist.irecv, t, r, group, TAG) for r, t in receive]
-        operations += [dist.P2POp(dist.isend, t, r, group, TAG) for r, t in send]
-        works = dist.batch_isend_irecv(operations) if operations else []
+        operations = [c10d.P2POp(c10d.irecv, t, r, group, TAG) for r, t in receive]
+        operations += [c10d.P2POp(c10d.isend, t, r, group, TAG) for r, t in send]
+        works = c10d.batch_isend_irecv(operations) if operations else []
     else:
-        works = [dist.irecv(t, r, group, TAG) for r, t in receive]
-        works += [dist.isend(t, r, group, TAG) for r, t in send]
+        works = [c10d.irecv(t, r, group, TAG) for r, t in receive]
+        works += [c10d.isend(t, r, group, TAG) for r, t in send]
     if me in incoming and me in outgoing:
         incoming[me].copy_(outgoing[me])
     for work in works:
         work.wait()
+
+
+def swap_as_one(
+    outgoing: dict[int, torch.Tensor],
+    incoming: dict[int, torch.Tensor],
+    group: dist.ProcessGroup,
+) -> None:
+    """Swap as `swap` does, by one collective that all ranks count."""
+    ranks = dist.get_process_group_ranks(group)
+    nothing = torch.empty(0, dtype=torch.uint8, device=device_of(group))
+    send = [outgoing.get(rank, nothing) for rank in ranks]
+    receive = [incoming.get(rank, nothing) for rank in ranks]
+    flat = in_a_row(send)
+    flat = torch.cat(send) if flat is None else flat
+    lengths = [part.numel() for part in receive]
+    into = in_a_row(receive)
+    whole = flat.new_empty(sum(lengths)) if into is None else into
+    c10d.all_to_all_single(whole, flat, lengths, [len(part) for part in send], group)
+    if into is None:
+        for part, got in zip(receive, whole.split(lengths), strict=True):
+            part.copy_(got)
+
+
+def in_a_row(parts: list[torch.Tensor]) -> torch.Tensor | None:
+    """Return flat byte tensors as one, if they lie one behind the other in memory."""
+    solid = [part for part in parts if part.numel()]
+    if not solid:
+        return parts[0]
+    where = solid[0].data_ptr()
+    for part in solid:
+        if part.data_ptr() != where:
+            return None
+        where += part.numel()
+    first = solid[0]
+    if where - first.data_ptr() > room(first):
+        return None
+    return first.as_strided((where - first.data_ptr(),), (1,))
+
+
+def room(part: torch.Tensor) -> int:
+    """Return how many bytes lie in a flat byte tensor's memory from its begin."""
+    return part.untyped_storage().nbytes() - part.storage_offset()
 
 
 def spread(
@@ -91,8 +156,13 @@ def spread(
         if len(sizes) == 1:
             first = next(iter(into.values()))
             whole = first.as_strided((len(into) * first.numel(),), (1,))
-            dist.distributed_c10d.all_gather_single(whole, mine, group=group)
+            c10d.all_gather_single(whole, mine, group=group)
         else:
-            dist.distributed_c10d.all_gather(list(into.values()), mine, group=group)
-        return
-    swap({rank: mine for rank in into}, into, group)
+            c10d.all_gather(list(into.values()), mine, group=group)
+    elif counted(group):  # as many copies of it as there are ranks would not be had
+        into[dist.get_rank()].copy_(mine)
+        for rank, target in into.items():
+            if target.numel():
+                c10d.broadcast(target, rank, group)
+    else:
+        swap({rank: mine for rank in into}, into, group)

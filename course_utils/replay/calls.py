@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from course_utils.replay.call import Call
 LIBRARY = dist.distributed_c10d.__file__
 NAMES = {
     LIBRARY: {name for name in dir(dist) if not name.startswith("_")},
-    concat.all_gather_cat.__code__.co_filename: set(concat.__all__),
+    inspect.unwrap(concat.all_gather_cat).__code__.co_filename: set(concat.__all__),
 }
 WRAPPERS = dist.c10d_logger.__file__  # around most of its functions
 INSIDE = (comparable.__code__, compare.__code__)  # calls of its own

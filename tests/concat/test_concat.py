@@ -132,7 +132,7 @@ def joins(five, source: str) -> list[str]:
         ),
         ("concat.gather_cat(torch.ones(2), dst=5)", "rank 5 is not in the group"),
         ("concat.scatter_chunks(None, src=2)", "rank 2 passed None"),
-        ("concat.broadcast_tensor('text')", "rank 0 passed None instead of a tensor"),
+        ("concat.broadcast_tensor('text')", "rank 0 passed a str: pass a torch.Tensor"),
         (
             "concat.all_gather_cat(torch.ones(2, device='meta' if dist.get_rank() else"
             " 'cpu'))",
@@ -145,7 +145,7 @@ def joins(five, source: str) -> list[str]:
         ),
         (
             "concat.all_gather_list([torch.ones(2), None][: 1 + dist.get_rank() % 2])",
-            "item 1 on ranks 1, 3 is none",
+            "ranks 1, 3 passed a list whose item 1 is None: leave it out",
         ),
         (
             "concat.all_gather_cat(torch.ones(2)) if dist.get_rank() else "

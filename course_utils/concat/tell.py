@@ -1,0 +1,139 @@
+"""Nobody is left waiting: what one rank cannot do becomes the error of all.
+
+Before a rank may depend on another one, each tells a row of whole numbers, and
+whether there is a problem of its own, of whatever kind: a value that is no tensor, an
+exception nobody thought of, memory that is not to be had. If there is one, all ranks
+exchange the texts and raise the same error; so no data moves, and the group stays
+usable. If there is none, nothing more is sent.
+"""
+
+from __future__ import annotations
+
+import mmap
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch
+from torch import distributed as dist
+
+from course_utils.concat.transfer import as_bytes, device_of, spread, swap
+from course_utils.text import merge, show_bytes, these_ranks
+
+Made = TypeVar("Made")
+SURE = 2**24  # bytes that a rank gets for certain if twice as many were to be had
+LONGEST = 400  # characters of a problem
+LINES = 6  # in an error
+
+
+class ConcatError(ValueError):
+    """The pieces of the ranks cannot be joined; every rank raises the same text."""
+
+
+class Refused(Exception):
+    """What this rank alone was given cannot be joined: says why, and a way on.
+
+    The text goes on after the rank's name: "passed a dict: ...".
+    """
+
+
+def problem_of(error: Exception) -> str:
+    """Say, as in `Refused`, what an exception means that one rank raised."""
+    if isinstance(error, Refused):
+        return str(error)
+    if out_of_memory(error):
+        size = re.search(r"tried to allocate (\d+) bytes", str(error))
+        amount = f", {show_bytes(int(size[1]))}" if size else ""
+        return (
+            f"cannot get the memory for this call{amount}: join smaller pieces, one "
+            "after the other, or take a smaller dtype"
+        )
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"cannot take part: {type(error).__name__}: {' '.join(lines[:2])}"
+
+
+def out_of_memory(error: Exception) -> bool:
+    """Tell whether an exception says that there is no memory left."""
+    kinds = (MemoryError, torch.OutOfMemoryError)
+    return isinstance(error, kinds) or "allocate memory" in str(error)
+
+
+def tell(
+    operation: str, row: list[int], problem: str, group: dist.ProcessGroup
+) -> dict[int, list[int]]:
+    """Exchange rows of whole numbers, of one length; return them by global rank.
+
+    problem: why this rank cannot go on, "" if it can.
+    Raises ConcatError, the same on every rank of the group, if any has a problem.
+    """
+    text = f"{operation}: \0 {problem[:LONGEST]}" if problem else ""
+    memory = bytearray(text.encode(errors="replace"))
+    rows = exchanged([len(memory), *row], group)
+    if any(row[0] for row in rows.values()):
+        sizes = {rank: row[0] for rank, row in rows.items()}
+        raise ConcatError(said(exchanged_texts(memory, sizes, group)))
+    return {rank: row[1:] for rank, row in rows.items()}
+
+
+def exchanged(row: list[int], group: dist.ProcessGroup) -> dict[int, list[int]]:
+    """Return the rows of all ranks."""
+    mine = torch.tensor(row, dtype=torch.int64, device=device_of(group))
+    ranks = dist.get_process_group_ranks(group)
+    rows = mine.new_empty(len(ranks), len(row))
+    if mine.is_cuda:
+        dist.distributed_c10d.all_gather_single(rows.view(-1), mine, group=group)
+    else:  # half the time of gloo's all_gather, which passes it on from rank to rank
+        into = dict(zip(ranks, rows.view(torch.uint8), strict=True))
+        swap(dict.fromkeys(ranks, as_bytes(mine)), into, group)
+    return dict(zip(ranks, rows.tolist(), strict=True))
+
+
+def exchanged_texts(
+    memory: bytearray, sizes: dict[int, int], group: dist.ProcessGroup
+) -> dict[int, str]:
+    """Return the problems of all ranks; those that have none say ""."""
+    mine = torch.tensor(list(memory), dtype=torch.uint8, device=device_of(group))
+    flat = mine.new_empty(sum(sizes.values()))
+    into = dict(zip(sizes, flat.split(list(sizes.values())), strict=True))
+    spread(mine, into, group)
+    return {r: bytes(t.tolist()).decode(errors="replace") for r, t in into.items()}
+
+
+def said(problems: dict[int, str]) -> str:
+    """Write the problems of all ranks as one text, in as few lines as it takes."""
+    lines = [text.replace("\0", these_ranks(ranks)) for ranks, text in merge(problems)]
+    if len(lines) > LINES:
+        more = len(lines) - LINES + 1
+        lines[LINES - 1 :] = [f"and {more} more ranks have problems of other kinds"]
+    return "\n".join(lines)
+
+
+def prepare(
+    make: Callable[[], Made], operation: str, group: dist.ProcessGroup, ask: bool
+) -> Made:
+    """Return what `make` makes on this rank, as soon as all have made theirs.
+
+    ask: False if all ranks know that no one can fail; then nothing is told.
+    Raises ConcatError on every rank if one of them cannot.
+    """
+    if not ask:
+        return make()
+    made, problem = None, ""
+    try:
+        made = make()
+    except Exception as error:
+        problem = problem_of(error)
+    tell(operation, [], problem, group)
+    return made
+
+
+def has_room(device: torch.device) -> bool:
+    """Tell whether `SURE` bytes can be had for certain, without using any."""
+    try:
+        if device.type == "cpu":
+            mmap.mmap(-1, 2 * SURE).close()
+        else:
+            torch.empty(2 * SURE, dtype=torch.uint8, device=device)
+    except (OSError, RuntimeError, MemoryError):
+        return False
+    return True
