@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
-from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
 from course_utils.concat.agree import SCALAR, Offer, Piece
-from course_utils.concat.tell import SURE, prepare
+from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
 from course_utils.concat.transfer import (
+    Wire,
     as_bytes,
     c10d,
-    device_of,
     packed,
     spread,
     swap,
 )
-
-Group = dist.ProcessGroup
 
 
 @dataclass(frozen=True)
@@ -44,26 +42,25 @@ class Gathering:
     shapes: dict[int, tuple[int, ...]]
     dim: int
     holders: list[int]
-    group: Group
+    wire: Wire
     dtype: torch.dtype
-    device: torch.device
     has_room: bool
 
-    @property
+    @cached_property
     def full_shape(self) -> tuple[int, ...]:
         """The shape of the whole."""
         solid = [s for s in self.shapes.values() if s != (0,)] or [(0,)]
         size = sum(s[self.dim] for s in solid)
         return (*solid[0][: self.dim], size, *solid[0][self.dim + 1 :])
 
-    @property
+    @cached_property
     def in_a_row(self) -> bool:
         """Whether the pieces lie one behind the other in the whole's memory."""
         return math.prod(self.full_shape[: self.dim]) <= 1
 
     def empty(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return memory for a tensor of this shape."""
-        return torch.empty(shape, dtype=self.dtype, device=self.device)
+        return torch.empty(shape, dtype=self.dtype, device=self.wire.device)
 
     def room(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Return memory for the pieces, one behind the other, and for the whole."""
@@ -73,8 +70,12 @@ class Gathering:
     @property
     def is_sure(self) -> bool:
         """Whether every rank will get the memory for the whole."""
-        size = math.prod(self.full_shape) * self.dtype.itemsize
-        return self.has_room and size * (1 if self.in_a_row else 2) <= SURE
+        return self.has_room and self.size * (1 if self.in_a_row else 2) <= SURE
+
+    @property
+    def size(self) -> int:
+        """The bytes of the whole."""
+        return math.prod(self.full_shape) * self.dtype.itemsize
 
     def in_bytes(self, flat: torch.Tensor) -> dict[int, torch.Tensor]:
         """Cut memory, in which the pieces lie one behind the other, by rank."""
@@ -89,19 +90,18 @@ def gather(
     pieces: dict[int, Piece],
     dim: int,
     holders: list[int],
-    group: Group,
+    wire: Wire,
 ) -> torch.Tensor:
     """Return the whole on the ranks that hold it, an empty tensor elsewhere."""
-    own = pieces[dist.get_rank()]
+    own = pieces[wire.me]
     shard = mine.tensor.reshape(1) if own.kind == SCALAR else mine.tensor
     plan = Gathering(
         own.operation,
         {rank: piece.shape for rank, piece in pieces.items()},
         dim,
         holders,
-        group,
+        wire,
         shard.dtype,
-        shard.device,
         all(piece.has_room for piece in pieces.values()),
     )
     if not any(piece.requires_grad for piece in pieces.values()):
@@ -111,21 +111,21 @@ def gather(
 
 def collect(sent: torch.Tensor, plan: Gathering) -> torch.Tensor:
     """Move the shards, flat bytes, to the ranks that hold the whole."""
-    me = dist.get_rank()
+    me = plan.wire.me
     holds = me in plan.holders
     make = plan.room if holds else tuple
-    room = prepare(make, plan.operation, plan.group, ask=not plan.is_sure)
+    room = prepare(make, plan.operation, plan.wire, ask=not plan.is_sure)
     if not holds:
-        swap(dict.fromkeys(plan.holders, sent), {}, plan.group)
+        swap(dict.fromkeys(plan.holders, sent), {}, plan.wire)
         return plan.empty(
             (*plan.full_shape[: plan.dim], 0, *plan.full_shape[plan.dim + 1 :])
         )
     flat, full = room
     into = plan.in_bytes(flat)
     if len(plan.holders) == len(plan.shapes):
-        spread(sent, into, plan.group)
+        spread(sent, into, plan.wire)
     else:
-        swap({me: sent}, into, plan.group)
+        swap({me: sent}, into, plan.wire)
     if full is flat:
         return flat
     sizes = [math.prod(shape) for shape in plan.shapes.values()]
@@ -148,13 +148,14 @@ class _Gather(torch.autograd.Function):
 
         def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
             outgoing: dict[int, torch.Tensor] = {}
-            if dist.get_rank() in plan.holders:
+            if plan.wire.me in plan.holders:
                 pieces = grad if plan.in_a_row else joined_pieces(grad, plan)
                 outgoing = plan.in_bytes(packed(pieces))
             return outgoing, {rank: plan.empty(ctx.shape) for rank in plan.holders}
 
-        outgoing, incoming = prepare(make, backward_of(plan), plan.group, ask=True)
-        swap(outgoing, in_bytes(incoming), plan.group)
+        ask = plan.size * (1 + len(plan.holders)) > NEGLIGIBLE
+        outgoing, incoming = prepare(make, backward_of(plan), plan.wire, ask)
+        swap(outgoing, in_bytes(incoming), plan.wire)
         return total(incoming), None, None
 
 
@@ -197,31 +198,34 @@ class Sharing:
 
     operation: str
     root: int
-    ranks: list[int]
     shape: tuple[int, ...]
     dim: int | None  # along which it is split; None for the same tensor
-    group: Group
+    wire: Wire
     dtype: torch.dtype
-    device: torch.device
     has_room: bool
 
     def chunk(self, rank: int) -> tuple[int, ...]:
         """Return the shape of what a rank gets."""
         if self.dim is None:
             return self.shape
-        size = self.sizes[self.ranks.index(rank)]
+        size = self.sizes[self.wire.ranks.index(rank)]
         return (*self.shape[: self.dim], size, *self.shape[self.dim + 1 :])
 
     @property
     def sizes(self) -> list[int]:
         """Chunk sizes along the dim, as `torch.tensor_split` makes them."""
-        each, longer = divmod(self.shape[self.dim], len(self.ranks))
-        return [each + (i < longer) for i in range(len(self.ranks))]
+        each, longer = divmod(self.shape[self.dim], len(self.wire.ranks))
+        return [each + (i < longer) for i in range(len(self.wire.ranks))]
 
     @property
     def is_sure(self) -> bool:
         """Whether every rank will get the memory it needs."""
-        return self.has_room and math.prod(self.shape) * self.dtype.itemsize <= SURE
+        return self.has_room and self.size <= SURE
+
+    @property
+    def size(self) -> int:
+        """The bytes of what the root holds."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self, rank: int) -> torch.Tensor:
         """Return memory for what a rank gets."""
@@ -230,43 +234,36 @@ class Sharing:
     @property
     def kind(self) -> dict[str, torch.dtype | torch.device]:
         """Return dtype and device of what is sent."""
-        return {"dtype": self.dtype, "device": self.device}
+        return {"dtype": self.dtype, "device": self.wire.device}
 
 
-def broadcast(
-    mine: Offer, source: Piece, ranks: list[int], group: Group
-) -> torch.Tensor:
+def broadcast(mine: Offer, source: Piece, wire: Wire) -> torch.Tensor:
     """Return the tensor of the root on every rank."""
     shape = () if source.kind == SCALAR else source.shape
-    return share(mine, source, sharing(source, shape, None, ranks, group))
+    return share(mine, source, sharing(source, shape, None, wire))
 
 
-def scatter(
-    mine: Offer, source: Piece, dim: int, ranks: list[int], group: Group
-) -> torch.Tensor:
+def scatter(mine: Offer, source: Piece, dim: int, wire: Wire) -> torch.Tensor:
     """Return this rank's chunk of the tensor of the root."""
     if mine.tensor is not None and source.kind == SCALAR:
         mine = Offer(mine.tensor.reshape(1), mine.sent)
-    return share(mine, source, sharing(source, source.shape, dim, ranks, group))
+    return share(mine, source, sharing(source, source.shape, dim, wire))
 
 
 def sharing(
     source: Piece,
     shape: tuple[int, ...],
     dim: int | None,
-    ranks: list[int],
-    group: Group,
+    wire: Wire,
 ) -> Sharing:
     """Return the plan of sending what the root told of."""
     return Sharing(
         source.operation,
         source.root,
-        ranks,
         shape,
         dim,
-        group,
+        wire,
         source.dtype,
-        device_of(group),
         source.has_room,
     )
 
@@ -288,7 +285,7 @@ def hand_out(
 
     sent: the root's tensor as flat bytes.
     """
-    me = dist.get_rank()
+    me = plan.wire.me
 
     def make() -> dict[int, torch.Tensor]:
         if me != plan.root:
@@ -296,21 +293,21 @@ def hand_out(
         if plan.dim is None:
             return {me: tensor}
         chunks = zip(
-            plan.ranks, tensor.detach().split(plan.sizes, plan.dim), strict=True
+            plan.wire.ranks, tensor.detach().split(plan.sizes, plan.dim), strict=True
         )
         made = {rank: packed(chunk) for rank, chunk in chunks}
         made[me] = made[me].clone()
         return made
 
-    made = prepare(make, plan.operation, plan.group, ask=not plan.is_sure)
+    made = prepare(make, plan.operation, plan.wire, ask=not plan.is_sure)
     own = made.pop(me)
     if plan.dim is None:
         flat = sent if me == plan.root else as_bytes(own)
         if flat.numel():
-            c10d.broadcast(flat, plan.root, plan.group)
+            c10d.broadcast(flat, plan.root, plan.wire.group)
     else:
         outgoing, incoming = in_bytes(made), {plan.root: as_bytes(own)}
-        swap(outgoing, {} if me == plan.root else incoming, plan.group)
+        swap(outgoing, {} if me == plan.root else incoming, plan.wire)
     return own
 
 
@@ -326,17 +323,18 @@ class _Share(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        plan, me = ctx.plan, dist.get_rank()
+        plan, me = ctx.plan, ctx.plan.wire.me
         is_root = me == plan.root
 
         def make() -> tuple[torch.Tensor, dict[int, torch.Tensor], torch.Tensor]:
-            incoming = {rank: plan.empty(rank) for rank in plan.ranks if is_root}
+            incoming = {rank: plan.empty(rank) for rank in plan.wire.ranks if is_root}
             joined = is_root and plan.dim is not None
             full = torch.empty(plan.shape, **plan.kind) if joined else None
             return packed(grad), incoming, full
 
-        mine, incoming, full = prepare(make, backward_of(plan), plan.group, ask=True)
-        swap({plan.root: as_bytes(mine)}, in_bytes(incoming), plan.group)
+        ask = plan.size * (1 + len(plan.wire.ranks)) > NEGLIGIBLE
+        mine, incoming, full = prepare(make, backward_of(plan), plan.wire, ask)
+        swap({plan.root: as_bytes(mine)}, in_bytes(incoming), plan.wire)
         if not is_root:
             return torch.empty(0, **plan.kind), None, None
         if full is None:

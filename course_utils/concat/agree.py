@@ -8,9 +8,8 @@ go on, with the same sizes, or all raise the same error.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed as dist
@@ -24,7 +23,7 @@ from course_utils.concat.describe import (
     whole_number,
 )
 from course_utils.concat.tell import ConcatError, Refused
-from course_utils.concat.transfer import device_of
+from course_utils.concat.transfer import Wire
 from course_utils.text import aligned, indent, these_ranks
 
 NONE = -1
@@ -41,11 +40,11 @@ OPERATIONS = {  # with the name of their root
     "gather_list": "dst",
 }
 NAMES = list(OPERATIONS)
+WIDTH = 10 + MAX_DIMS  # numbers of a record
 DENSE, SCALAR, NOTHING = range(3)
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """What one rank told about its tensor.
 
     kind: DENSE, SCALAR (0-dim, joined as one element), or NOTHING where only the
@@ -78,8 +77,7 @@ class Piece:
         return f"{() if self.kind == SCALAR else self.shape} {name} on {self.device}"
 
 
-@dataclass(frozen=True)
-class Offer:
+class Offer(NamedTuple):
     """What this rank brings to a call.
 
     tensor: with its graph, None where only the root's counts; sent: its values as
@@ -90,40 +88,48 @@ class Offer:
     sent: torch.Tensor | None = None
 
 
-def offer(operation: str, value: Any, group: dist.ProcessGroup) -> Offer:
+def offer(operation: str, value: Any, wire: Wire) -> Offer:
     """Return a tensor ready to be sent; raise Refused if the value is none."""
     tensor = plain(value, operation)
-    here = tensor.device.type == device_of(group).type
+    here = tensor.device.type == wire.device.type
     return Offer(tensor, memory_of(tensor) if here else None)
 
 
 def exchange(
     operation: str,
     group: dist.ProcessGroup | None,
-    look: Callable[[int, dist.ProcessGroup], Offer],
+    look: Callable[[int, Wire], Offer],
     dim: Any = 0,
     root: Any = NONE,
-) -> tuple[Offer, dict[int, Piece], dist.ProcessGroup]:
+) -> tuple[Offer, dict[int, Piece], Wire]:
     """Tell the other ranks what this one brings; return that, and what all told.
 
-    look: looks at what the rank was given, by the root and the group. Whatever it
+    look: looks at what the rank was given, by the root and the wire. Whatever it
         raises, every rank raises. The pieces are keyed by global rank, in the order
         of the group.
     """
-    mine, row, problem = Offer(), record(operation, Offer()), ""
+    mine, row, problem = Offer(), [0] * WIDTH, ""
     group, wrong = member(group)
+    wire = Wire.of(group)
     try:
         if wrong:
             raise Refused(wrong)
         dim = whole_number(dim, "dim")
         if OPERATIONS[operation]:
             root = whole_number(root, OPERATIONS[operation])
-        mine = look(root, group)
-        row = record(operation, mine, dim, root, tell.has_room(device_of(group)))
+        mine = look(root, wire)
+        row = record(operation, mine, dim, root, tell.has_room(wire.device))
     except Exception as error:
         problem = tell.problem_of(error)
-    rows = tell.tell(operation, row, problem, group)
-    return mine, {rank: piece(row) for rank, row in rows.items()}, group
+    rows = tell.tell(operation, row, problem, wire)
+    return mine, pieces_of(rows), wire
+
+
+def pieces_of(rows: dict[int, list[int]]) -> dict[int, Piece]:
+    """Read the rows of all ranks; those that are equal once."""
+    told = {rank: tuple(row) for rank, row in rows.items()}
+    known = {row: piece(row) for row in set(told.values())}
+    return {rank: known[row] for rank, row in told.items()}
 
 
 def member(group: Any) -> tuple[dist.ProcessGroup, str]:
@@ -177,7 +183,7 @@ def record(
     ]
 
 
-def piece(row: list[int]) -> Piece:
+def piece(row: Sequence[int]) -> Piece:
     """Read what `record` wrote."""
     operation, dim, root, enabled, room, kind, dtype, device, grad, dims, *shape = row
     return Piece(
@@ -194,12 +200,19 @@ def piece(row: list[int]) -> Piece:
     )
 
 
+def alike(pieces: dict[int, Piece]) -> bool:
+    """Tell whether all ranks told the same, see `pieces_of`."""
+    return len(set(map(id, pieces.values()))) == 1
+
+
 def check_call(pieces: dict[int, Piece]) -> None:
     """Raise ConcatError unless all ranks make the same call with the same root."""
-    agree_on(pieces, "operation", {r: p.operation for r, p in pieces.items()})
-    agree_on(pieces, "root", {r: p.root for r, p in pieces.items()})
-    root = next(iter(pieces.values())).root
-    if OPERATIONS[name_of(pieces)] and root not in pieces:
+    first = next(iter(pieces.values()))
+    if not alike(pieces):
+        agree_on(pieces, "operation", {r: p.operation for r, p in pieces.items()})
+        agree_on(pieces, "root", {r: p.root for r, p in pieces.items()})
+    root = first.root
+    if OPERATIONS[first.operation] and root not in pieces:
         raise ConcatError(
             f"{name_of(pieces)}: rank {root} is not in the group of "
             f"{these_ranks(pieces)}; the root is a rank of the world, not of the group"
@@ -218,9 +231,9 @@ def check_grad(pieces: dict[int, Piece]) -> None:
             )
 
 
-def check_pieces(pieces: dict[int, Piece], backend: str) -> None:
+def check_pieces(pieces: dict[int, Piece], wire: Wire) -> None:
     """Raise ConcatError unless every piece is on a device the backend sends from."""
-    needed = "cuda" if "nccl" in backend else "cpu"
+    needed = wire.device.type
     wrong = [rank for rank, p in pieces.items() if p.device != needed]
     if wrong:
         found = pieces[wrong[0]].device
@@ -230,7 +243,7 @@ def check_pieces(pieces: dict[int, Piece], backend: str) -> None:
             way = "a meta tensor holds no values to be sent"
         raise ConcatError(
             f"{name_of(pieces)}: the tensor of {these_ranks(wrong)} is on {found}; "
-            f"{backend} sends tensors on {needed}: {way}"
+            f"{wire.backend} sends tensors on {needed}: {way}"
         )
 
 
@@ -239,6 +252,10 @@ def check_joinable(pieces: dict[int, Piece]) -> int:
 
     The dim that is returned counts from the front.
     """
+    first = next(iter(pieces.values()))
+    dims = len(first.shape)
+    if alike(pieces) and -dims <= first.dim < dims:
+        return first.dim % dims
     agree_on(pieces, "dtype", {r: p.dtype for r, p in pieces.items()})
     solid = {r: p for r, p in pieces.items() if not p.is_filler} or pieces
     agree_on(

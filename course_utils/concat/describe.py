@@ -37,6 +37,8 @@ SUBCLASSES = {  # by name, so that nothing has to be loaded
 
 def whole_number(value: Any, name: str) -> int:
     """Return a dim or rank as an int; refuse what is not one, True included."""
+    if type(value) is int and -FARTHEST < value < FARTHEST:
+        return value
     try:
         if isinstance(value, bool) or getattr(value, "dtype", None) == torch.bool:
             raise TypeError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import distributed as dist
@@ -11,6 +10,7 @@ from torch import distributed as dist
 from course_utils.concat import adjoint, agree, lists
 from course_utils.concat.agree import Offer, Piece
 from course_utils.concat.eager import eager
+from course_utils.concat.transfer import Wire
 
 
 @eager
@@ -26,9 +26,9 @@ def all_gather_cat(
     for a moment, where `dim` is not the first.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    mine, pieces, group = exchange("all_gather_cat", group, shard, dim)
-    dim = checked(pieces, group)
-    return adjoint.gather(mine, pieces, dim, list(pieces), group)
+    mine, pieces, wire = exchange("all_gather_cat", group, shard, dim)
+    dim = checked(pieces, wire)
+    return adjoint.gather(mine, pieces, dim, list(pieces), wire)
 
 
 @eager
@@ -44,11 +44,11 @@ def gather_cat(
     empty tensor instead, for every rank has to call backward.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    mine, pieces, group = exchange("gather_cat", group, shard, dim, dst)
-    dim = checked(pieces, group)
+    mine, pieces, wire = exchange("gather_cat", group, shard, dim, dst)
+    dim = checked(pieces, wire)
     root = root_of(pieces)
-    full = adjoint.gather(mine, pieces, dim, [root], group)
-    return full if dist.get_rank() == root or full.requires_grad else None
+    full = adjoint.gather(mine, pieces, dim, [root], wire)
+    return full if wire.me == root or full.requires_grad else None
 
 
 @eager
@@ -63,10 +63,10 @@ def broadcast_tensor(
     neither shape nor dtype. src: rank in the world. `src` gets its own tensor back.
     Raises ConcatError on every rank if `src` passes no tensor.
     """
-    mine, pieces, group = exchange("broadcast_tensor", group, tensor, root=src)
-    source = only_root(pieces, group)
-    got = adjoint.broadcast(mine, source, list(pieces), group)
-    own = dist.get_rank() == source.root and not source.requires_grad
+    mine, pieces, wire = exchange("broadcast_tensor", group, tensor, root=src)
+    source = only_root(pieces, wire)
+    got = adjoint.broadcast(mine, source, wire)
+    own = wire.me == source.root and not source.requires_grad
     return tensor if own else got
 
 
@@ -84,10 +84,10 @@ def scatter_chunks(
     src: rank in the world.
     Raises ConcatError on every rank if `src` passes no tensor, or `dim` is none.
     """
-    mine, pieces, group = exchange("scatter_chunks", group, full, dim, src)
-    source = only_root(pieces, group)
+    mine, pieces, wire = exchange("scatter_chunks", group, full, dim, src)
+    source = only_root(pieces, wire)
     dim = checked_dim(pieces, source)
-    return adjoint.scatter(mine, source, dim, list(pieces), group)
+    return adjoint.scatter(mine, source, dim, wire)
 
 
 @eager
@@ -118,7 +118,7 @@ def gather_list(
     listed, sent = lists.exchange("gather_list", tensors, group, dst)
     full = lists.gather(listed, sent, [listed.root])
     needed = any(tensor.requires_grad for tensor in full)
-    return full if dist.get_rank() == listed.root or needed else None
+    return full if listed.wire.me == listed.root or needed else None
 
 
 def exchange(
@@ -127,38 +127,38 @@ def exchange(
     value: torch.Tensor | None,
     dim: int = 0,
     root: int = agree.NONE,
-) -> tuple[Offer, dict[int, Piece], dist.ProcessGroup]:
+) -> tuple[Offer, dict[int, Piece], Wire]:
     """Tell the other ranks of one tensor; on all but the root's rank of none, where
     the operation hands out what the root holds."""
     hands_out = agree.OPERATIONS[operation] == "src"
 
-    def look(root: int, group: dist.ProcessGroup) -> Offer:
-        if hands_out and dist.get_rank() != root:
+    def look(root: int, wire: Wire) -> Offer:
+        if hands_out and wire.me != root:
             return Offer()
-        return agree.offer(operation, value, group)
+        return agree.offer(operation, value, wire)
 
     return agree.exchange(operation, group, look, dim, root)
 
 
-def checked(pieces: dict[int, Piece], group: dist.ProcessGroup) -> int:
+def checked(pieces: dict[int, Piece], wire: Wire) -> int:
     """Check pieces that are to be joined; return the dim, counted from the front."""
     agree.check_call(pieces)
-    agree.check_pieces(pieces, dist.get_backend(group))
+    agree.check_pieces(pieces, wire)
     return agree.check_joinable(pieces)
 
 
-def only_root(pieces: dict[int, Piece], group: dist.ProcessGroup) -> Piece:
+def only_root(pieces: dict[int, Piece], wire: Wire) -> Piece:
     """Check an operation whose root alone passes a tensor; return its piece."""
     agree.check_call(pieces)
     root = root_of(pieces)
-    agree.check_pieces({root: pieces[root]}, dist.get_backend(group))
+    agree.check_pieces({root: pieces[root]}, wire)
     room = all(piece.has_room for piece in pieces.values())
-    return replace(pieces[root], has_room=room)
+    return pieces[root]._replace(has_room=room)
 
 
 def checked_dim(pieces: dict[int, Piece], source: Piece) -> int:
     """Return the dim along which the root's tensor is split, from the front."""
-    given = {rank: replace(source, dim=p.dim) for rank, p in pieces.items()}
+    given = {rank: source._replace(dim=p.dim) for rank, p in pieces.items()}
     return agree.check_joinable(given)
 
 

@@ -18,8 +18,8 @@ from course_utils.concat import agree
 from course_utils.concat.adjoint import Gathering, asked, collect
 from course_utils.concat.agree import Offer, Piece
 from course_utils.concat.describe import items_of, memory_of
-from course_utils.concat.tell import SURE, prepare
-from course_utils.concat.transfer import device_of, spread, swap
+from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
+from course_utils.concat.transfer import Wire, spread, swap
 
 ALIGN = 16  # bytes; so that every dtype may begin where a tensor does
 
@@ -60,15 +60,19 @@ class Listed:
     operation: str
     pieces: dict[int, list[Piece]]
     tensors: list[torch.Tensor]
-    device: torch.device
-    group: dist.ProcessGroup
+    wire: Wire
     root: int
     has_room: bool
 
     @property
     def is_sure(self) -> bool:
         """Whether every rank will get the memory for the messages of all."""
-        return self.has_room and sum(map(length, self.pieces.values())) <= SURE
+        return self.has_room and self.size <= SURE
+
+    @property
+    def size(self) -> int:
+        """The bytes of all messages."""
+        return sum(map(length, self.pieces.values()))
 
     def read(self, flat: torch.Tensor, rank: int) -> list[torch.Tensor]:
         """Return the tensors in a rank's message, as views of it."""
@@ -93,41 +97,40 @@ def exchange(
     items: list[torch.Tensor] = []
     sent: list[torch.Tensor] = []
 
-    def look(root: int, group: dist.ProcessGroup) -> Offer:
+    def look(root: int, wire: Wire) -> Offer:
         items.extend(items_of(tensors, operation))
-        device = device_of(group)
+        device = wire.device
         rows = [agree.record(operation, Offer(t), 0, root) for t in items]
         if all(tensor.device.type == device.type for tensor in items):
             sent.append(message(items, list(map(agree.piece, rows)), device))
-        width = len(agree.record(operation, Offer(), 0, root))
-        header = torch.tensor(rows, dtype=torch.int64, device=device).view(-1, width)
+        header = torch.tensor(rows, dtype=torch.int64, device=device).view(
+            -1, agree.WIDTH
+        )
         return Offer(header, memory_of(header))
 
-    mine, pieces, group = agree.exchange(operation, group, look, 0, root)
+    mine, pieces, wire = agree.exchange(operation, group, look, 0, root)
     agree.check_call(pieces)
     shapes = {rank: piece.shape for rank, piece in pieces.items()}
     has_room = all(piece.has_room for piece in pieces.values())
-    device, ranks = mine.tensor.device, list(pieces)
-    plan = Gathering(
-        operation, shapes, 0, ranks, group, mine.tensor.dtype, device, has_room
-    )
+    ranks, kind = list(pieces), mine.tensor.dtype
+    plan = Gathering(operation, shapes, 0, ranks, wire, kind, has_room)
     headers = collect(mine.sent, plan).split([shape[0] for shape in shapes.values()])
     told = {
         rank: [agree.piece(row) for row in part.tolist()]
         for rank, part in zip(pieces, headers, strict=True)
     }
-    check(told, dist.get_backend(group))
+    check(told, wire)
     root = next(iter(pieces.values())).root
-    listed = Listed(operation, told, items, device, group, root, has_room)
+    listed = Listed(operation, told, items, wire, root, has_room)
     return listed, sent[0]
 
 
-def check(told: dict[int, list[Piece]], backend: str) -> None:
+def check(told: dict[int, list[Piece]], wire: Wire) -> None:
     """Raise ConcatError unless every item of every list can be sent."""
     longest = max(map(len, told.values()))
     for i in range(longest):
         column = {rank: items[i] for rank, items in told.items() if i < len(items)}
-        agree.check_pieces(column, backend)
+        agree.check_pieces(column, wire)
         agree.check_grad(column)
 
 
@@ -152,25 +155,25 @@ def stand_in(tensor: torch.Tensor) -> torch.Tensor:
 
 def move(listed: Listed, mine: torch.Tensor, holders: list[int]) -> list[torch.Tensor]:
     """Send this rank's message to the holders; return all tensors that they hold."""
-    me, group = dist.get_rank(), listed.group
+    wire, me = listed.wire, listed.wire.me
     sizes = {rank: length(pieces) for rank, pieces in listed.pieces.items()}
 
     def make() -> torch.Tensor:
         return mine.new_empty(sum(sizes.values()) if me in holders else 0)
 
-    flat = prepare(make, listed.operation, group, ask=not listed.is_sure)
+    flat = prepare(make, listed.operation, wire, ask=not listed.is_sure)
     if me not in holders:
-        swap({rank: mine for rank in holders}, {}, group)
+        swap({rank: mine for rank in holders}, {}, wire)
         return [
-            torch.empty(0, dtype=piece.dtype, device=listed.device)
+            torch.empty(0, dtype=piece.dtype, device=wire.device)
             for items in listed.pieces.values()
             for piece in items
         ]
     into = dict(zip(sizes, flat.split(list(sizes.values())), strict=True))
     if len(holders) == len(sizes):
-        spread(mine, into, group)
+        spread(mine, into, wire)
     else:
-        swap({me: mine}, into, group)
+        swap({me: mine}, into, wire)
     return [t for rank, part in into.items() for t in listed.read(part, rank)]
 
 
@@ -205,24 +208,25 @@ class _GatherList(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx, *grads: torch.Tensor):
-        listed, me = ctx.listed, dist.get_rank()
+        listed, me = ctx.listed, ctx.listed.wire.me
 
         def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
             outgoing, start = {}, 0
             for rank, items in listed.pieces.items():
                 if me in ctx.holders:
                     own = grads[start : start + len(items)]
-                    outgoing[rank] = message(own, items, listed.device)
+                    outgoing[rank] = message(own, items, listed.wire.device)
                 start += len(items)
             nothing = [None] * len(listed.pieces[me])
             return outgoing, {
-                rank: message(nothing, listed.pieces[me], listed.device)
+                rank: message(nothing, listed.pieces[me], listed.wire.device)
                 for rank in ctx.holders
             }
 
         name = f"{listed.operation}, backward"
-        outgoing, incoming = prepare(make, name, listed.group, ask=True)
-        swap(outgoing, incoming, listed.group)
+        ask = listed.size * (1 + len(ctx.holders)) > NEGLIGIBLE
+        outgoing, incoming = prepare(make, name, listed.wire, ask)
+        swap(outgoing, incoming, listed.wire)
         first, *rest = [listed.read(flat, me) for flat in incoming.values()]
         for part in rest:
             for total, more in zip(first, part, strict=True):

@@ -9,18 +9,26 @@ usable. If there is none, nothing more is sent.
 
 from __future__ import annotations
 
+import functools
 import mmap
 import re
+from array import array
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 import torch
-from torch import distributed as dist
 
-from course_utils.concat.transfer import as_bytes, device_of, spread, swap
+from course_utils.concat.transfer import Wire, c10d, spread, swap
 from course_utils.text import merge, show_bytes, these_ranks
 
+try:
+    import resource
+except ImportError:  # not on Windows
+    resource = None
+
 Made = TypeVar("Made")
+NEGLIGIBLE = 2**23  # bytes that a rank gets at any time: to ask would take longer
 SURE = 2**24  # bytes that a rank gets for certain if twice as many were to be had
 LONGEST = 400  # characters of a problem
 LINES = 6  # in an error
@@ -59,7 +67,7 @@ def out_of_memory(error: Exception) -> bool:
 
 
 def tell(
-    operation: str, row: list[int], problem: str, group: dist.ProcessGroup
+    operation: str, row: list[int], problem: str, wire: Wire
 ) -> dict[int, list[int]]:
     """Exchange rows of whole numbers, of one length; return them by global rank.
 
@@ -68,34 +76,37 @@ def tell(
     """
     text = f"{operation}: \0 {problem[:LONGEST]}" if problem else ""
     memory = bytearray(text.encode(errors="replace"))
-    rows = exchanged([len(memory), *row], group)
+    rows = exchanged([len(memory), *row], wire)
     if any(row[0] for row in rows.values()):
         sizes = {rank: row[0] for rank, row in rows.items()}
-        raise ConcatError(said(exchanged_texts(memory, sizes, group)))
+        raise ConcatError(said(exchanged_texts(memory, sizes, wire)))
     return {rank: row[1:] for rank, row in rows.items()}
 
 
-def exchanged(row: list[int], group: dist.ProcessGroup) -> dict[int, list[int]]:
+def exchanged(row: list[int], wire: Wire) -> dict[int, list[int]]:
     """Return the rows of all ranks."""
-    mine = torch.tensor(row, dtype=torch.int64, device=device_of(group))
-    ranks = dist.get_process_group_ranks(group)
-    rows = mine.new_empty(len(ranks), len(row))
-    if mine.is_cuda:
-        dist.distributed_c10d.all_gather_single(rows.view(-1), mine, group=group)
+    ranks, mine = wire.ranks, torch.frombuffer(array("q", row), dtype=torch.uint8)
+    if wire.is_nccl:
+        rows = torch.empty(len(ranks), len(mine), dtype=torch.uint8, device="cuda")
+        c10d.all_gather_single(rows.view(-1), mine.cuda(), group=wire.group)
+        told = rows.view(torch.int64).tolist()
     else:  # half the time of gloo's all_gather, which passes it on from rank to rank
-        into = dict(zip(ranks, rows.view(torch.uint8), strict=True))
-        swap(dict.fromkeys(ranks, as_bytes(mine)), into, group)
-    return dict(zip(ranks, rows.tolist(), strict=True))
+        memory = bytearray(len(ranks) * len(mine))
+        rows = torch.frombuffer(memory, dtype=torch.uint8).view(len(ranks), -1)
+        into = dict(zip(ranks, rows, strict=True))
+        swap(dict.fromkeys(ranks, mine), into, wire)
+        told = memoryview(memory).cast("q", (len(ranks), len(row))).tolist()
+    return dict(zip(ranks, told, strict=True))
 
 
 def exchanged_texts(
-    memory: bytearray, sizes: dict[int, int], group: dist.ProcessGroup
+    memory: bytearray, sizes: dict[int, int], wire: Wire
 ) -> dict[int, str]:
     """Return the problems of all ranks; those that have none say ""."""
-    mine = torch.tensor(list(memory), dtype=torch.uint8, device=device_of(group))
+    mine = torch.tensor(list(memory), dtype=torch.uint8, device=wire.device)
     flat = mine.new_empty(sum(sizes.values()))
     into = dict(zip(sizes, flat.split(list(sizes.values())), strict=True))
-    spread(mine, into, group)
+    spread(mine, into, wire)
     return {r: bytes(t.tolist()).decode(errors="replace") for r, t in into.items()}
 
 
@@ -108,9 +119,7 @@ def said(problems: dict[int, str]) -> str:
     return "\n".join(lines)
 
 
-def prepare(
-    make: Callable[[], Made], operation: str, group: dist.ProcessGroup, ask: bool
-) -> Made:
+def prepare(make: Callable[[], Made], operation: str, wire: Wire, ask: bool) -> Made:
     """Return what `make` makes on this rank, as soon as all have made theirs.
 
     ask: False if all ranks know that no one can fail; then nothing is told.
@@ -123,12 +132,14 @@ def prepare(
         made = make()
     except Exception as error:
         problem = problem_of(error)
-    tell(operation, [], problem, group)
+    tell(operation, [], problem, wire)
     return made
 
 
 def has_room(device: torch.device) -> bool:
     """Tell whether `SURE` bytes can be had for certain, without using any."""
+    if device.type == "cpu" and not memory_is_limited():
+        return True
     try:
         if device.type == "cpu":
             mmap.mmap(-1, 2 * SURE).close()
@@ -137,3 +148,20 @@ def has_room(device: torch.device) -> bool:
     except (OSError, RuntimeError, MemoryError):
         return False
     return True
+
+
+def memory_is_limited() -> bool:
+    """Tell whether the system refuses memory before it is used up."""
+    if resource is None or commits_strictly():
+        return True
+    limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
+    return any(resource.getrlimit(n)[0] != resource.RLIM_INFINITY for n in limits)
+
+
+@functools.cache
+def commits_strictly() -> bool:
+    """Tell whether Linux promises no more memory than there is."""
+    try:
+        return Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2"
+    except OSError:
+        return False

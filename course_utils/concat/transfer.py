@@ -33,6 +33,8 @@ There a collective that all ranks count once takes the place of the messages.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import distributed as dist
 
@@ -40,16 +42,34 @@ c10d = dist.distributed_c10d  # its functions, which nothing wraps
 TAG = 0x636174  # of our own, so that the caller's messages are not mistaken
 
 
-def device_of(group: dist.ProcessGroup) -> torch.device:
-    """Return the device whose tensors a group sends."""
-    if "nccl" in dist.get_backend(group):
-        return torch.device("cuda", torch.cuda.current_device())
-    return torch.device("cpu")
+class Wire(NamedTuple):
+    """How the ranks of a group reach each other.
 
+    ranks: global, in the order of the group; me: this one; device: whose tensors are
+    sent; counted: whether torch compares how many messages the ranks have sent.
+    """
 
-def counted(group: dist.ProcessGroup) -> bool:
-    """Tell whether torch compares how many messages the ranks have sent."""
-    return type(group._get_backend(device_of(group))).__name__ == "_ProcessGroupWrapper"
+    group: dist.ProcessGroup
+    ranks: list[int]
+    me: int
+    backend: str
+    device: torch.device
+    counted: bool
+
+    @classmethod
+    def of(cls, group: dist.ProcessGroup) -> Wire:
+        """Return the wire of a group that this rank is in."""
+        backend, device = dist.get_backend(group), torch.device("cpu")
+        if "nccl" in backend:
+            device = torch.device("cuda", torch.cuda.current_device())
+        ranks, sender = dist.get_process_group_ranks(group), group._get_backend(device)
+        counted = type(sender).__name__ == "_ProcessGroupWrapper"
+        return cls(group, ranks, ranks[group.rank()], backend, device, counted)
+
+    @property
+    def is_nccl(self) -> bool:
+        """Whether the group sends from the memory of GPUs."""
+        return self.device.type == "cuda"
 
 
 def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
@@ -64,31 +84,33 @@ def packed(tensor: torch.Tensor) -> torch.Tensor:
     """Return a tensor whose memory holds its values in order, copied if need be."""
     if tensor.layout != torch.strided:  # as gradients of an embedding may be
         tensor = tensor.to_dense()
+    if tensor.is_contiguous() and not (tensor.is_conj() or tensor.is_neg()):
+        return tensor.detach()
     return tensor.detach().resolve_conj().resolve_neg().contiguous()
 
 
 def swap(
     outgoing: dict[int, torch.Tensor],
     incoming: dict[int, torch.Tensor],
-    group: dist.ProcessGroup,
+    wire: Wire,
 ) -> None:
     """Send and receive flat byte tensors, all at once; keys are global ranks.
 
     Every rank of the group calls it. Empty tensors are not sent. What a rank sends
     to itself is copied.
     """
-    if counted(group):
-        swap_as_one(outgoing, incoming, group)
+    if wire.counted:
+        swap_as_one(outgoing, incoming, wire)
         return
-    me = dist.get_rank()
-    ranks = dist.get_world_size()
+    me, group = wire.me, wire.group
+    farthest = max(wire.ranks) + 1
 
     def others(pieces: dict[int, torch.Tensor]) -> list[tuple[int, torch.Tensor]]:
         found = [(r, t) for r, t in pieces.items() if r != me and t.numel()]
-        return sorted(found, key=lambda item: (item[0] - me) % ranks)
+        return sorted(found, key=lambda item: (item[0] - me) % farthest)
 
     receive, send = others(incoming), others(outgoing)
-    if "nccl" in dist.get_backend(group):  # all in one kernel, or none would begin
+    if wire.is_nccl:  # all in one kernel, or none would begin
         operations = [c10d.P2POp(c10d.irecv, t, r, group, TAG) for r, t in receive]
         operations += [c10d.P2POp(c10d.isend, t, r, group, TAG) for r, t in send]
         works = c10d.batch_isend_irecv(operations) if operations else []
@@ -104,19 +126,19 @@ def swap(
 def swap_as_one(
     outgoing: dict[int, torch.Tensor],
     incoming: dict[int, torch.Tensor],
-    group: dist.ProcessGroup,
+    wire: Wire,
 ) -> None:
     """Swap as `swap` does, by one collective that all ranks count."""
-    ranks = dist.get_process_group_ranks(group)
-    nothing = torch.empty(0, dtype=torch.uint8, device=device_of(group))
-    send = [outgoing.get(rank, nothing) for rank in ranks]
-    receive = [incoming.get(rank, nothing) for rank in ranks]
+    nothing = torch.empty(0, dtype=torch.uint8, device=wire.device)
+    send = [outgoing.get(rank, nothing) for rank in wire.ranks]
+    receive = [incoming.get(rank, nothing) for rank in wire.ranks]
     flat = in_a_row(send)
     flat = torch.cat(send) if flat is None else flat
     lengths = [part.numel() for part in receive]
     into = in_a_row(receive)
     whole = flat.new_empty(sum(lengths)) if into is None else into
-    c10d.all_to_all_single(whole, flat, lengths, [len(part) for part in send], group)
+    sizes = [part.numel() for part in send]
+    c10d.all_to_all_single(whole, flat, lengths, sizes, wire.group)
     if into is None:
         for part, got in zip(receive, whole.split(lengths), strict=True):
             part.copy_(got)
@@ -143,26 +165,24 @@ def room(part: torch.Tensor) -> int:
     return part.untyped_storage().nbytes() - part.storage_offset()
 
 
-def spread(
-    mine: torch.Tensor, into: dict[int, torch.Tensor], group: dist.ProcessGroup
-) -> None:
+def spread(mine: torch.Tensor, into: dict[int, torch.Tensor], wire: Wire) -> None:
     """Send `mine` to all ranks of the group, and receive theirs into `into`.
 
     mine: flat bytes; into: flat byte tensors by global rank, which lie one behind
     the other in one tensor.
     """
-    sizes = {target.numel() for target in into.values()}
-    if "nccl" in dist.get_backend(group):
+    group, sizes = wire.group, {target.numel() for target in into.values()}
+    if wire.is_nccl:
         if len(sizes) == 1:
             first = next(iter(into.values()))
             whole = first.as_strided((len(into) * first.numel(),), (1,))
             c10d.all_gather_single(whole, mine, group=group)
         else:
             c10d.all_gather(list(into.values()), mine, group=group)
-    elif counted(group):  # as many copies of it as there are ranks would not be had
-        into[dist.get_rank()].copy_(mine)
+    elif wire.counted:  # as many copies of it as there are ranks would not be had
+        into[wire.me].copy_(mine)
         for rank, target in into.items():
             if target.numel():
                 c10d.broadcast(target, rank, group)
     else:
-        swap({rank: mine for rank in into}, into, group)
+        swap(dict.fromkeys(into, mine), into, wire)
