@@ -22,6 +22,7 @@ from course_utils.concat.describe import (
     plain,
     whole_number,
 )
+from course_utils.concat.eager import suspended, transforming
 from course_utils.concat.tell import ConcatError, Refused
 from course_utils.concat.transfer import Wire
 from course_utils.text import aligned, indent, these_ranks
@@ -111,6 +112,10 @@ def exchange(
     mine, row, problem = Offer(), [0] * WIDTH, ""
     group, wrong = member(group)
     wire = Wire.of(group)
+    if active := transforming():
+        with suspended():
+            problem = f"called it inside {active}: call it outside"
+            tell.tell(operation, row, problem, wire)
     try:
         if wrong:
             raise Refused(wrong)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import distributed as dist
 
-from course_utils.concat import adjoint, agree, lists
+from course_utils.concat import agree, gathering, lists, sharing
 from course_utils.concat.agree import Offer, Piece
 from course_utils.concat.eager import eager
 from course_utils.concat.transfer import Wire
@@ -28,7 +28,7 @@ def all_gather_cat(
     """
     mine, pieces, wire = exchange("all_gather_cat", group, shard, dim)
     dim = checked(pieces, wire)
-    return adjoint.gather(mine, pieces, dim, list(pieces), wire)
+    return gathering.gather(mine, pieces, dim, list(pieces), wire)
 
 
 @eager
@@ -47,7 +47,7 @@ def gather_cat(
     mine, pieces, wire = exchange("gather_cat", group, shard, dim, dst)
     dim = checked(pieces, wire)
     root = root_of(pieces)
-    full = adjoint.gather(mine, pieces, dim, [root], wire)
+    full = gathering.gather(mine, pieces, dim, [root], wire)
     return full if wire.me == root or full.requires_grad else None
 
 
@@ -65,7 +65,7 @@ def broadcast_tensor(
     """
     mine, pieces, wire = exchange("broadcast_tensor", group, tensor, root=src)
     source = only_root(pieces, wire)
-    got = adjoint.broadcast(mine, source, wire)
+    got = sharing.broadcast(mine, source, wire)
     own = wire.me == source.root and not source.requires_grad
     return tensor if own else got
 
@@ -87,7 +87,7 @@ def scatter_chunks(
     mine, pieces, wire = exchange("scatter_chunks", group, full, dim, src)
     source = only_root(pieces, wire)
     dim = checked_dim(pieces, source)
-    return adjoint.scatter(mine, source, dim, wire)
+    return sharing.scatter(mine, source, dim, wire)
 
 
 @eager

@@ -15,9 +15,10 @@ from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
 from course_utils.concat import agree
-from course_utils.concat.adjoint import Gathering, asked, collect
+from course_utils.concat.adjoint import asked
 from course_utils.concat.agree import Offer, Piece
 from course_utils.concat.describe import items_of, memory_of
+from course_utils.concat.gathering import Gathering, collect
 from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
 from course_utils.concat.transfer import Wire, spread, swap
 
