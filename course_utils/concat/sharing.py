@@ -120,9 +120,12 @@ def hand_out(
         chunks = zip(
             plan.wire.ranks, tensor.detach().split(plan.sizes, plan.dim), strict=True
         )
-        made = {rank: packed(chunk) for rank, chunk in chunks}
-        made[me] = made[me].clone()
-        return made
+        return {
+            rank: chunk.clone(memory_format=torch.contiguous_format)
+            if rank == me
+            else packed(chunk)
+            for rank, chunk in chunks
+        }
 
     made = prepare(make, plan.operation, plan.wire, ask=not plan.is_sure)
     own = made.pop(me)

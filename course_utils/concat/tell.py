@@ -30,6 +30,7 @@ except ImportError:  # not on Windows
 Made = TypeVar("Made")
 NEGLIGIBLE = 2**23  # bytes that a rank gets at any time: to ask would take longer
 SURE = 2**24  # bytes that a rank gets for certain if twice as many were to be had
+NO_MEMORY = "can't allocate memory"  # says torch of the memory of a CPU
 LONGEST = 400  # characters of a problem
 LINES = 6  # in an error
 
@@ -49,21 +50,24 @@ def problem_of(error: Exception) -> str:
     """Say, as in `Refused`, what an exception means that one rank raised."""
     if isinstance(error, Refused):
         return str(error)
-    if out_of_memory(error):
-        size = re.search(r"tried to allocate (\d+) bytes", str(error))
+    text = text_of(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or NO_MEMORY in text:
+        size = re.search(r"tried to allocate (\d+) bytes", text)
         amount = f", {show_bytes(int(size[1]))}" if size else ""
         return (
             f"cannot get the memory for this call{amount}: join smaller pieces, one "
             "after the other, or take a smaller dtype"
         )
-    lines = [line for line in str(error).splitlines() if line.strip()]
+    lines = [line for line in text.splitlines() if line.strip()]
     return f"cannot take part: {type(error).__name__}: {' '.join(lines[:2])}"
 
 
-def out_of_memory(error: Exception) -> bool:
-    """Tell whether an exception says that there is no memory left."""
-    kinds = (MemoryError, torch.OutOfMemoryError)
-    return isinstance(error, kinds) or "allocate memory" in str(error)
+def text_of(error: Exception) -> str:
+    """Return the text of an exception, "" of one that cannot say it."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
 
 
 def tell(
@@ -112,7 +116,9 @@ def exchanged_texts(
 
 def said(problems: dict[int, str]) -> str:
     """Write the problems of all ranks as one text, in as few lines as it takes."""
-    lines = [text.replace("\0", these_ranks(ranks)) for ranks, text in merge(problems)]
+    lines = [
+        text.replace("\0", these_ranks(ranks), 1) for ranks, text in merge(problems)
+    ]
     if len(lines) > LINES:
         more = len(lines) - LINES + 1
         lines[LINES - 1 :] = [f"and {more} more ranks have problems of other kinds"]

@@ -23,6 +23,14 @@ class Broken:
     def __getattribute__(self, name):
         raise OSError("no {such} device")
 
+class Speechless(Exception):
+    def __str__(self):
+        raise self
+
+class Worse:
+    def __getattribute__(self, name):
+        raise Speechless
+
 def freed():
     tensor = torch.ones(4)
     tensor.untyped_storage().resize_(0)
@@ -111,6 +119,7 @@ ODD_TENSORS = {
     "torch.masked.masked_tensor(ones, ones > 0)": ("a MaskedTensor", ".to_tensor("),
     "torch.ones((1,) * 17)": ("more than 16 dimensions", ".flatten()"),
     "freed()": ("a tensor without memory",),
+    "Worse()": ("cannot take part: Speechless",),
     "Broken()": ("OSError: no {such} device",),
 }
 
