@@ -1,6 +1,6 @@
 """Worlds, shells and kernels that the tests of one module share."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +44,22 @@ def world(cells: Cells, request: pytest.FixtureRequest) -> Iterator[Ranks]:
     with launch(size, guard=guard, patience=PATIENCE) as ranks:
         prepare(cells)
         yield ranks
+
+
+@pytest.fixture(scope="module")
+def world_of(cells: Cells) -> Iterator[Callable[[int, bool], Ranks]]:
+    """Return a function that returns the world of a size, launched when it changes."""
+    running: dict[tuple[int, bool], Ranks] = {}
+
+    def get(size: int, guard: bool) -> Ranks:
+        if (size, guard) not in running:
+            running.clear()
+            running[size, guard] = launch(size, guard=guard, patience=PATIENCE)
+        return running[size, guard]
+
+    yield get
+    for world in running.values():
+        world.stop()
 
 
 @pytest.fixture(scope="module")

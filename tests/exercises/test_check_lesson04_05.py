@@ -362,11 +362,6 @@ HANGS = [
 ]
 
 
-class TestAnswers(Tried):
-    answers, again = ANSWERS, ("4.1", MEAN)
-    right, wrong, hanging = RIGHT, WRONG, HANGS
-
-
 def test_the_verdict_names_the_dim_and_shows_the_shards(ranks):
     ANSWERS.define(ranks, "5.1", FLAT + "return flat")
     verdict = check("5.1", ranks)
@@ -393,3 +388,8 @@ def test_the_guard_stops_a_scatter_of_strided_chunks(ranks):
     )
     ranks.view.execute("piece = piece.flatten().tolist()", block=True)
     assert ranks["piece"] == [[0, 4], [1, 5], [2, 6], [3, 7]]
+
+
+class TestAnswers(Tried):
+    answers, again = ANSWERS, ("4.1", MEAN)
+    right, wrong, hanging = RIGHT, WRONG, HANGS

@@ -345,11 +345,6 @@ HANGS = [
 ]
 
 
-class TestAnswers(Tried):
-    answers, again = ANSWERS, ("8.1", UNEVEN)
-    right, wrong, hanging = RIGHT, WRONG, HANGS
-
-
 def test_the_verdict_names_the_sizes(ranks):
     ANSWERS.define(ranks, "8.1", PADDED + "return parts")
     first = "8.1 wrong on a world of 4 ranks, shards of 2, 0, 3, 1 rows, int64\n"
@@ -414,3 +409,8 @@ def test_no_answer_breaks_the_verdict(exercise, which, seen):
     assert said == repr(verdict.wrong(entry, made, []))
     for hint in (*entry.rules, *entry.hints):
         assert (hint(made) or ".").endswith(".")
+
+
+class TestAnswers(Tried):
+    answers, again = ANSWERS, ("8.1", UNEVEN)
+    right, wrong, hanging = RIGHT, WRONG, HANGS

@@ -277,11 +277,6 @@ HANGS = [
 ]
 
 
-class TestAnswers(Tried):
-    answers, again = ANSWERS, ("11.2", MEAN)
-    right, wrong, hanging = RIGHT, WRONG, HANGS
-
-
 def test_the_solutions_on_five_ranks():
     """Exact for worlds of 1 to 5 and data sets round multiples of their sizes."""
     with launch(5) as five:
@@ -291,3 +286,8 @@ def test_the_solutions_on_five_ranks():
             assert repr(verdict) == (
                 f"{exercise} correct: {cases} cases on worlds of 1, 2, 3, 4 and 5 ranks"
             )
+
+
+class TestAnswers(Tried):
+    answers, again = ANSWERS, ("11.2", MEAN)
+    right, wrong, hanging = RIGHT, WRONG, HANGS
