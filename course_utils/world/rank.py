@@ -29,6 +29,8 @@ from course_utils.world.parcel import pack, unpack
 
 LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
 LEFT_OVER = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # variables of torchrun
+CALLED = ("_called", "_given")  # variables of a rank while it runs a function
+CALL = compile("{}(*{})".format(*CALLED), "<call>", "eval")
 RUNNERS = ("run_code", "do_apply")  # of IPython and ipyparallel: they execute code
 
 
@@ -223,9 +225,19 @@ def interface(address: str) -> str:
 
 
 def perform(parcel: bytes) -> bytes:
-    """Call the function in a parcel with its arguments; return the result in one."""
-    function, args = unpack(parcel, get_ipython().user_ns)
-    return pack(function(*args))
+    """Call the function in a parcel with its arguments; return the result in one.
+
+    It is called from among the variables of this rank, which `eval` and `exec` take.
+    """
+    names = get_ipython().user_ns
+    given = unpack(parcel, names)
+    names.update(zip(CALLED, given, strict=True))
+    try:
+        result = eval(CALL, names)
+    finally:
+        for name in CALLED:
+            names.pop(name, None)
+    return pack(result)
 
 
 def call(function: str, *args: object) -> object:

@@ -92,6 +92,15 @@ def test_views_arrive_without_the_rest(world, name, size):
     assert type(value).__name__ == ("Parameter" if name == "weights" else "Tensor")
 
 
+def test_eval_and_exec_take_the_variables_of_the_rank(world):
+    assert world.run(eval, "rank + 1") == [1, 2]
+    world.run(exec, "made = rank + 2")
+    assert world["made"] == [2, 3]
+    assert world.run(eval, "'_called' in dir()") == [True, True]
+    world.view.execute("left = '_called' in dir()", block=True)
+    assert world["left"] == [False, False]
+
+
 def storage(name: str) -> int:
     from IPython import get_ipython
 
