@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 ARGS ?=
 CHECK ?=
-WORKERS ?= 4
+WORKERS ?= 3
 
 BIN := .venv/bin
 STAMP := .venv/installed

@@ -548,7 +548,7 @@ def test_a_rank_that_dies_gives_a_verdict():
 
 def test_a_rank_that_does_not_come_free_gives_a_verdict(monkeypatch):
     for limit in ("FREE", "SHORT"):
-        monkeypatch.setattr(trial, limit, 1.0)
+        monkeypatch.setattr(trial, limit, 3.0)
     with launch(2) as two:
         define(two, STUBBORN)
         verdict = check("3.1", two, timeout=SHORT)
