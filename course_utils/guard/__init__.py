@@ -12,14 +12,16 @@ later collective of all ranks. It also takes several times as long, and does not
 compare roots.
 """
 
+from course_utils.guard.arguments import OPERATIONS
 from course_utils.guard.comparison import CollectiveError, compare
-from course_utils.guard.record import OPERATIONS
+from course_utils.guard.peers import check_peer
 from course_utils.guard.wrap import WRAPPER, comparable, install, uninstall
 
 __all__ = [
     "OPERATIONS",
     "WRAPPER",
     "CollectiveError",
+    "check_peer",
     "comparable",
     "compare",
     "install",

@@ -1,4 +1,4 @@
-"""Put the guard around the collectives of `torch.distributed`, and take it off."""
+"""Put the guard around the functions of `torch.distributed`, and take it off."""
 
 from __future__ import annotations
 
@@ -9,27 +9,50 @@ from typing import Any
 
 import torch
 from torch import distributed as dist
+from torch.distributed._functional_collectives import traceable_collective_remaps
 
+from course_utils.guard.arguments import OPERATIONS, PEER
 from course_utils.guard.comparison import compare
-from course_utils.guard.record import OPERATIONS
+from course_utils.guard.peers import check_peer
 
 WRAPPER = __file__  # the frames of a guarded call that this package adds
+MAKING = ("__new__", "__init__")  # of a P2POp, which wants torch's own isend
 
 
 def install() -> None:
-    """Guard the collectives of `torch.distributed` in this process."""
-    for name in OPERATIONS:
-        function = getattr(dist, name, None)
-        if function is not None and not hasattr(function, "unguarded"):
-            setattr(dist, name, guard(name, function))
+    """Guard the functions of `torch.distributed` in this process."""
+    for name in (*OPERATIONS, *PEER):
+        original = getattr(dist, name, None)
+        if original is not None and not hasattr(original, "unguarded"):
+            around = guard if name in OPERATIONS else guard_message
+            replace(name, original, around(name, original))
+    if not hasattr(dist.P2POp.__init__, "unguarded"):
+        dist.P2POp.__new__, dist.P2POp.__init__ = guard_operation(dist.P2POp)
 
 
 def uninstall() -> None:
     """Put torch's own functions back."""
-    for name in OPERATIONS:
+    for name in (*OPERATIONS, *PEER):
         function = getattr(dist, name, None)
         if hasattr(function, "unguarded"):
+            traceable_collective_remaps.pop(function, None)
             setattr(dist, name, function.unguarded)
+    if hasattr(dist.P2POp.__init__, "unguarded"):
+        for name in MAKING:
+            setattr(dist.P2POp, name, getattr(dist.P2POp, name).unguarded)
+
+
+def replace(name: str, original: Callable, guarded: Callable) -> None:
+    """Put a guarded function in the place of torch's own, also for torch.compile.
+
+    That knows by identity which functions it can take into a graph, and as what, and
+    messages between two ranks by the name in their code.
+    """
+    guarded.unguarded = original
+    guarded.__code__ = guarded.__code__.replace(co_name=name)
+    setattr(dist, name, guarded)
+    if original in traceable_collective_remaps:
+        traceable_collective_remaps[guarded] = traceable_collective_remaps[original]
 
 
 def guard(name: str, function: Callable) -> Callable:
@@ -38,19 +61,63 @@ def guard(name: str, function: Callable) -> Callable:
 
     @functools.wraps(function)
     def guarded(*args, **kwargs):
+        if torch.compiler.is_compiling():  # into a graph goes torch's own function
+            return function(*args, **kwargs)
+        given, misfit = kwargs, ""
         try:
             bound = signature.bind(*args, **kwargs)
-        except TypeError:
-            return function(*args, **kwargs)  # which tells what is wrong
-        bound.apply_defaults()
-        given = bound.arguments
+        except TypeError as error:
+            misfit = str(error)
+        else:
+            bound.apply_defaults()
+            given = bound.arguments
         group = given.get("group") or dist.group.WORLD
         if comparable(given, group):
-            compare(name, given, group)
+            compare(name, given, group, misfit)
         return function(*args, **kwargs)
 
-    guarded.unguarded = function
     return guarded
+
+
+def guard_message(name: str, original: Callable) -> Callable:
+    """Return a function for messages between two ranks that looks before it runs."""
+    signature = inspect.signature(original)
+
+    @functools.wraps(original)
+    def guarded(*args, **kwargs):
+        if torch.compiler.is_compiling():
+            return original(*args, **kwargs)
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError:
+            return original(*args, **kwargs)  # which tells what is wrong
+        check_peer(name, given, PEER[name], given.get("group"))
+        return original(*args, **kwargs)
+
+    return guarded
+
+
+def guard_operation(made: type) -> tuple[Callable, Callable]:
+    """Return how a P2POp is made of a guarded function: of torch's own.
+
+    torch compares the function with its own isend and irecv.
+    """
+    new, initialise = (made.__dict__[name] for name in MAKING)
+
+    @functools.wraps(new)
+    def renewed(cls, op, *args, **kwargs):
+        return new(cls, getattr(op, "unguarded", op), *args, **kwargs)
+
+    @functools.wraps(initialise)
+    def initialised(self, op, tensor, peer=None, group=None, tag=0, group_peer=None):
+        if not torch.compiler.is_compiling():
+            given = {"tensor": tensor, "peer": peer, "group_peer": group_peer}
+            check_peer(f"{op.__name__} in P2POp", given, "peer", group)
+            op = getattr(op, "unguarded", op)
+        initialise(self, op, tensor, peer, group, tag, group_peer)
+
+    renewed.unguarded, initialised.unguarded = new, initialise
+    return staticmethod(renewed), initialised
 
 
 def comparable(given: dict[str, Any], group: Any) -> bool:
@@ -59,4 +126,6 @@ def comparable(given: dict[str, Any], group: Any) -> bool:
         return False
     if dist.get_world_size(group) == 1 or dist.get_backend(group) == "fake":
         return False
+    if group in dist.distributed_c10d._world.pg_coalesce_state:
+        return False  # torch only notes the call, and makes it later
     return not any(isinstance(v, torch.Tensor) and v.is_meta for v in given.values())
