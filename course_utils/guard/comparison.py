@@ -10,7 +10,7 @@ from torch import distributed as dist
 from course_utils.guard.arguments import OPERATIONS
 from course_utils.guard.differences import agreed, differing, disagreement, ungrouped
 from course_utils.guard.pieces import MODULUS, pieces, unbalanced
-from course_utils.guard.record import ALONE, MISFIT, OF_ROOT, Record, read, record
+from course_utils.guard.record import ALONE, OF_ROOT, PLAIN, Record, read, record
 from course_utils.text import indent, these_ranks
 
 MOST = 4  # different problems that an error names
@@ -60,9 +60,9 @@ def verdict(every: dict[int, Record]) -> str | None:
     None: a rank does something wrong that it has to put into words itself.
     """
     kinds = {one.wrong for one in every.values()}
-    if kinds == {MISFIT} and len({one.operation for one in every.values()}) == 1:
-        return ""  # torch tells, on every rank
-    if kinds & {ALONE, MISFIT}:
+    if kinds == {PLAIN} and len({one.operation for one in every.values()}) == 1:
+        return ""  # torch says it, on every rank
+    if kinds & {ALONE, PLAIN}:
         return None
     columns = differing(every)
     if OF_ROOT in kinds and not {"operation", "root"} & set(columns):

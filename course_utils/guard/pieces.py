@@ -32,6 +32,10 @@ CURE = {
     "all_to_all_single": "input_split_sizes[j] on rank i must be "
     "output_split_sizes[i] on rank j, and dtype and other dims the same",
 }
+UNEVEN = (
+    "passed tensors of several shapes or dtypes, which gloo does not take; use "
+    "all_to_all_single with split sizes"
+)
 SHARED = (
     "passed the same memory to receive into and to send from, which gives wrong "
     "values; receive into a new tensor"
@@ -40,22 +44,20 @@ SHARED = (
 
 def exchange_problem(name: str, given: dict[str, Any], ranks: list[int]) -> str:
     """Say what this rank alone does wrong in an all to all; "" for nothing."""
-    look = lists_problem if name == "all_to_all" else single_problem
-    found = look(name, given, len(ranks))
-    if found:
-        return found
-    received, sent = (given[n] for n in of.EXCHANGES[name])
-    if name == "all_to_all_single":
-        received, sent = [received], [sent]
-    into, out = ({t.data_ptr() for t in ts if t.numel()} for ts in (received, sent))
-    return SHARED if into & out else ""
+    if name == "all_to_all":
+        return lists_problem(name, given, len(ranks))
+    found = single_problem(name, given, len(ranks))
+    into, out = (given[n] for n in of.EXCHANGES[name])
+    if not found and into.numel() and into.data_ptr() == out.data_ptr():
+        return SHARED
+    return found
 
 
 def lists_problem(name: str, given: dict[str, Any], count: int) -> str:
     """Say what is wrong with the two lists of all_to_all."""
     for parameter in of.EXCHANGES[name]:
         listed = given[parameter]
-        if isinstance(listed, torch.Tensor) or not isinstance(listed, list):
+        if not isinstance(listed, list):
             belongs = f"a list of {count} tensors belongs, one for each rank"
             return f"passed {kind(listed)} as {parameter}, where {belongs}"
         for place, item in enumerate(listed):
@@ -64,6 +66,9 @@ def lists_problem(name: str, given: dict[str, Any], count: int) -> str:
                 return f"passed {kind(item)} {where}, where a tensor belongs"
         if len(listed) != count:
             return f"passed {len(listed)} tensors as {parameter}, to {count} ranks"
+    kinds = {(t.shape, t.dtype) for n in of.EXCHANGES[name] for t in given[n]}
+    if len(kinds) > 1 and dist.get_backend(given.get("group")) == "gloo":
+        return UNEVEN
     return ""
 
 

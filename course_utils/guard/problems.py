@@ -58,6 +58,19 @@ def problem(name: str, given: dict[str, Any], ranks: list[int]) -> str:
     return exchange_problem(name, given, ranks) if name in of.EXCHANGES else ""
 
 
+def plain_problem(name: str, given: dict[str, Any], ranks: list[int]) -> str:
+    """Say what this rank does wrong, where torch says it plainly by itself.
+
+    So there is no need to, unless the others would wait for this rank.
+    """
+    parameter = of.root_name(given)
+    if parameter and of.root(given, ranks) == of.NONE:
+        return peer_problem(parameter, given, ranks)
+    if name in of.WHOLE and name.startswith("all_gather"):
+        return stack_problem(name, given, len(ranks))
+    return ""
+
+
 def presence_problem(name: str, given: dict[str, Any], ranks: list[int]) -> str:
     """Say that the list which the root alone passes is missing, or one too many."""
     if name not in of.LIST_OF_ROOT:
@@ -83,6 +96,9 @@ def root_problem(name: str, given: dict[str, Any], ranks: list[int]) -> str:
     if given[parameter] is None and given.get(f"group_{parameter}") is None:
         missing = name in of.NO_DEFAULT
         return f"named no root; add {parameter}=0, or another" if missing else ""
+    if given[parameter] is not None and len(ranks) != dist.get_world_size():
+        if 0 <= of.whole_number(given[parameter]) < dist.get_world_size():
+            return ""  # see plain_problem
     return peer_problem(parameter, given, ranks)
 
 
@@ -173,7 +189,23 @@ def whole_problem(name: str, given: dict[str, Any], count: int) -> str:
         return SIZE.format(count=count) + order
     if whole.dtype != piece.dtype:
         return f"passed a {short(whole.dtype)} whole and a {short(piece.dtype)} piece"
-    return ""
+    return "" if name.startswith("all_gather") else stack_problem(name, given, count)
+
+
+def stack_problem(name: str, given: dict[str, Any], count: int) -> str:
+    """Say that the whole is not the pieces along dim 0, which gloo needs."""
+    whole, piece = given[of.WHOLE[name]], given[of.TENSOR[name]]
+    if dist.get_backend(given.get("group")) != "gloo":
+        return ""
+    if not piece.dim():
+        return "passed a piece without a dim 0, along which gloo puts the pieces"
+    size, *rest = piece.shape
+    if whole.shape == (count * size, *rest):
+        return ""
+    shapes = f"a whole of {tuple(whole.shape)} for pieces of {tuple(piece.shape)}"
+    return (
+        f"passed {shapes}; gloo needs {(count * size, *rest)}, the pieces along dim 0"
+    )
 
 
 def objects_problem(parameter: str, given: dict[str, Any], count: int) -> str:

@@ -15,16 +15,16 @@ from course_utils.guard import arguments as of
 from course_utils.guard.arguments import NONE, OPERATIONS
 from course_utils.guard.layout import MAX_DIMS, order
 from course_utils.guard.pieces import balance, group_rank, pieces
-from course_utils.guard.problems import presence_problem, problem
+from course_utils.guard.problems import plain_problem, presence_problem, problem
 from course_utils.text import is_cell
 
 DTYPES = sorted(
     {v for v in vars(torch).values() if isinstance(v, torch.dtype)}, key=str
 )
 REDUCTIONS = list(dist.ReduceOp.RedOpType.__members__)
-# What is wrong with the call of this rank alone: something, something if its root is
-# the right one, or it does not even fit the parameters.
-ALONE, OF_ROOT, MISFIT = 1, 2, 3
+# What is wrong with the call of this rank: something; something that torch says plainly
+# by itself; something, if its root is the right one.
+ALONE, PLAIN, OF_ROOT = 1, 2, 3
 
 
 class Record(NamedTuple):
@@ -55,12 +55,15 @@ def record(
     about = Record(operation=OPERATIONS.index(name), line=cell_line())
     if misfit:
         wrong = f"called it with arguments that do not fit: {misfit}"
-        return numbers(about._replace(wrong=MISFIT)), wrong
+        return numbers(about._replace(wrong=PLAIN)), wrong
     try:
         wrong = problem(name, given, ranks)
         about = about._replace(root=of.root(given, ranks), groups=groups(ranks))
         if wrong:
             return numbers(about._replace(wrong=ALONE)), wrong
+        wrong = plain_problem(name, given, ranks)
+        if wrong:
+            return numbers(about._replace(wrong=PLAIN)), wrong
         wrong = presence_problem(name, given, ranks)
         return described(about, name, given, ranks, OF_ROOT if wrong else 0), wrong
     except Exception as error:  # the other ranks have to hear of it

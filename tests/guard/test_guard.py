@@ -21,6 +21,11 @@ LAYOUT = (
     "passed a tensor that is not contiguous, which gives wrong values here; "
     "pass .contiguous()"
 )
+UNEVEN = (
+    "passed tensors of several shapes or dtypes, which gloo does not take; use "
+    "all_to_all_single with split sizes"
+)
+ALONG = "passed a whole of {} for pieces of {}; gloo needs {}, the pieces along dim 0"
 GAPS = (
     "passed a view with gaps or overlaps in memory, so that what lies beside its "
     "elements would be overwritten; {} a copy: column = m[:, 1].contiguous(), then "
@@ -95,6 +100,9 @@ WRONG = [  # a call that one rank or all make wrongly: operation, who, what
     ("dist.all_gather_object(None if rank else [None] * 3, 1)", "all_gather_object", "ranks 1–2", "passed None as object_list, where a list belongs"),
     ("dist.scatter_object_list([None], [1, 2] if rank == 0 else None)", "scatter_object_list", "rank 0", LENGTH + "3"),
     ("dist.broadcast_object_list(None if rank else [1])", "broadcast_object_list", "ranks 1–2", "passed None as object_list, where a list belongs"),
+    ("dist.all_gather_single(torch.empty((3, 2) if rank == 2 else 6).long(), x)", "all_gather_single", "rank 2", ALONG.format((3, 2), (2,), (6,))),
+    ("dist.reduce_scatter_single(x, torch.ones(3, 2).long())", "reduce_scatter_single", "ranks 0–2", ALONG.format((3, 2), (2,), (6,))),
+    ("dist.reduce_scatter_single(torch.ones(()), torch.ones(3))", "reduce_scatter_single", "ranks 0–2", "passed a piece without a dim 0, along which gloo puts the pieces"),
     ("dist.all_gather_single(torch.empty(6), x)", "all_gather_single", "ranks 0–2", "passed a float32 whole and a int64 piece"),
     ("dist.all_gather_single(x, torch.zeros(6).long())", "all_gather_single", "ranks 0–2", SIZE + "; the order is all_gather_single(output_tensor, input_tensor)"),
     ("dist.scatter(torch.zeros(4, 4).long().t(), room(torch.zeros(4, 4).long()) if rank == 0 else None)", "scatter", "ranks 0–2", LAYOUT),
@@ -117,8 +125,7 @@ UNFIT = [  # an all to all whose pieces do not fit: operation, from, to, what
     ("dist.all_to_all_single(torch.empty(3), torch.arange(3) if rank else torch.ones(3)) if rank == 0 else dist.all_to_all_single(torch.empty(3).long(), torch.arange(3))", "all_to_all_single", [(0, 1, "(1,) float32", "(1,) int64"), (0, 2, "(1,) float32", "(1,) int64"), (1, 0, "(1,) int64", "(1,) float32"), (2, 0, "(1,) int64", "(1,) float32")]),
     ("sizes = [2, 1, 3] if rank == 2 else [1, 2, 3]\nout = torch.empty(9).long()[: 3 * (rank + 1)]\ndist.all_to_all_single(out, torch.arange(6), [rank + 1] * 3, sizes)", "all_to_all_single", [(2, 0, "(2,) int64", "(1,) int64"), (2, 1, "(1,) int64", "(2,) int64")]),
     ("wide = torch.zeros(3, 4 if rank == 1 else 2)\ndist.all_to_all_single(torch.zeros(3, 2), wide)", "all_to_all_single", [(1, r, "(1, 4) float32", "(1, 2) float32") for r in range(3)]),
-    ("dist.all_to_all(room(), [x, x, x.float()] if rank == 0 else [x] * 3) if rank else dist.all_to_all(room(x), [x, x, x[:1]])", "all_to_all", [(0, 2, "(1,) int64", "(2,) int64")]),
-    ("dist.all_to_all(room(torch.ones(2, 3)), [torch.ones(3, 2) if rank == j == 1 else torch.ones(2, 3) for j in range(3)])", "all_to_all", [(1, 1, "(3, 2) float32", "(2, 3) float32")]),
+    ("y = torch.ones(2, 3) if rank < 2 else torch.ones(3, 2); dist.all_to_all(room(y), [y] * 3)", "all_to_all", [(0, 2, "(2, 3) float32", "(3, 2) float32"), (1, 2, "(2, 3) float32", "(3, 2) float32"), (2, 0, "(3, 2) float32", "(2, 3) float32"), (2, 1, "(3, 2) float32", "(2, 3) float32")]),
     ("dist.all_to_all(room(x.short()) if rank == 2 else room(x.int()), [x.int()] * 3) if rank < 2 else dist.all_to_all(room(x.float()), [x.float()] * 3)", "all_to_all", [(0, 2, "(2,) int32", "(2,) float32"), (1, 2, "(2,) int32", "(2,) float32"), (2, 0, "(2,) float32", "(2,) int32"), (2, 1, "(2,) float32", "(2,) int32")]),
 ]  # fmt: skip
 ALONE_UNFIT = [  # one that one rank alone can tell
@@ -132,6 +139,9 @@ ALONE_UNFIT = [  # one that one rank alone can tell
     ("dist.all_to_all_single(room(), x)", "all_to_all_single", "ranks 0–2", f"passed a list as output, {BELONGS}"),
     ("dist.all_to_all(room(), [x] * (2 if rank == 1 else 3))", "all_to_all", "rank 1", "passed 2 tensors as input_tensor_list, to 3 ranks"),
     ("dist.all_to_all(room(), None if rank else [x] * 3)", "all_to_all", "ranks 1–2", f"passed None as input_tensor_list, {LISTED}"),
+    ("dist.all_to_all(room(), [x, x, x.float()] if rank == 1 else [x] * 3)", "all_to_all", "rank 1", UNEVEN),
+    ("dist.all_to_all([torch.empty(r * rank) for r in range(3)], [torch.ones(rank * r) for r in range(3)])", "all_to_all", "ranks 1–2", UNEVEN),
+    ("dist.all_to_all(room(torch.ones(2, 3)), [torch.ones(3, 2)] * 3)", "all_to_all", "ranks 0–2", UNEVEN),
     ("dist.all_to_all([x, 1, x], [x] * 3)", "all_to_all", "ranks 0–2", f"passed an int at index 1 of output_tensor_list, {BELONGS}"),
 ]  # fmt: skip
 WRONG += ALONE_UNFIT
@@ -237,8 +247,6 @@ FINE = [  # right calls, and what they make of every rank's value
     ("m = torch.zeros(2, 3).long(); dist.all_to_all(list(m.t()), [x] * 3); m.tolist()", "[[0, 100, 200], [1, 101, 201]]"),
     ("y = torch.empty(3).long(); dist.all_to_all_single(y, torch.arange(3) - torch.arange(3) + rank); y.tolist()", "[0, 1, 2]"),
     ("y = torch.zeros(2).long(); dist.scatter_object_list(y := [None], ['a', 'b', 'c'] if rank == 0 else None); len(y[0])", "1"),
-    ("got = room()[:1] * 3 if rank == 5 else None; parts = room() if rank == 0 else []; dist.gather(x, parts); got", "None"),
-    ("dist.all_to_all([torch.empty(r * rank) for r in range(3)], [torch.ones(rank * r) for r in range(3)])", ""),
     (
         "y = torch.zeros(2).long(); to, of = (rank + 1) % 3, (rank - 1) % 3\n"
         "ops = [dist.P2POp(dist.isend, x, to), dist.P2POp(op=dist.irecv, tensor=y, peer=of)]\n"
@@ -352,6 +360,14 @@ class TestGuarded:
         assert text == f"[ranks 0, 2] scatter did not run: rank 2 {NO_LIST}"
         text = failure(cells, here + "dist.all_reduce(x[: 1 + rank], group=pair)")
         assert text.startswith("[ranks 0, 2] the ranks disagree on the shape of")
+        cells.good("pair = dist.new_group([0, 2])")
+        text = failure(cells, here + "dist.broadcast(x, src=rank // 2, group=pair)")
+        assert text == (
+            "[ranks 0, 2] broadcast did not run: rank 2 named src=1, but the ranks of "
+            "the group are 0, 2"
+        )
+        text = failure(cells, here + "dist.broadcast(x, src=1, group=pair)")
+        assert "Global rank 1 is not part of group" in text, "torch says it"
         right = "parts = [torch.empty_like(x) for _ in range(2)]\n    "
         right += "dist.all_gather(parts, x, group=pair)\n    print(torch.cat(parts))"
         assert cells.good(here + right) == ("[ranks 0, 2] tensor([  0,   1, 200, 201])")
