@@ -104,7 +104,7 @@ def root_problem(name: str, given: dict[str, Any], ranks: list[int]) -> str:
 
 def peer_problem(parameter: str, given: dict[str, Any], ranks: list[int]) -> str:
     """Say that `parameter`, or its namesake "group_…", names no rank of the group."""
-    peer, place = given[parameter], given.get(f"group_{parameter}")
+    peer, place = given.get(parameter), given.get(f"group_{parameter}")
     if peer is not None and place is not None:
         return f"named both {parameter} and group_{parameter}; give one of them"
     if place is not None:

@@ -294,6 +294,27 @@ class TestGuarded:
         assert text == f"[rank 1] {what}"
         mended(cells, world, [])
 
+    def test_message_in_a_sub_group_counts_as_torch_does(self, world, cells):
+        cells.good("pair = dist.new_group([0, 2])")
+        said = cells.good(
+            "if rank == 0:\n    dist.send(x, group=pair, group_dst=1)\n"
+            "elif rank == 2:\n    y = x * 0\n    dist.recv(y, group=pair, group_src=0)\n"
+            "    print(y.tolist())"
+        )
+        assert said == "[rank 2] [0, 1]"
+        text = failure(
+            cells, "if rank == 0:\n    dist.send(x, group=pair, group_dst=2)"
+        )
+        assert text == (
+            "[rank 0] send did not run: this rank named group_dst=2, but the group has "
+            "2 ranks, counted from 0 to 1"
+        )
+        text = failure(cells, "if rank == 0:\n    dist.send(x, 1, group=pair)")
+        assert text == (
+            "[rank 0] send did not run: this rank named dst=1, but the ranks of the "
+            "group are 0, 2"
+        )
+
     def test_ranks_that_miss_a_new_group_are_told(self, world, cells):
         cells.good("if rank != 1:\n    odd = dist.new_group([0, 2])")
         cells.good("if rank != 1:\n    dist.all_reduce(x.clone(), group=odd)")

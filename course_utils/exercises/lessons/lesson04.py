@@ -97,6 +97,12 @@ def refused(attempt: Attempt) -> str | None:
         name, who, what = found.groups()
         if "passed no list" in what:
             return f"{who.capitalize()} is the root of {name} and passed no list."
+        if "list without being the root" in what:
+            first = re.search(r"\d+", who).group()
+            return (
+                f"Rank {first} passed a list to {name}; only the root, here rank 0, "
+                "passes one."
+            )
         if "list whose length" in what:
             return (
                 f"The list that {who} passed to {name} must have one tensor for each "
