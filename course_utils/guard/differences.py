@@ -20,7 +20,7 @@ LINE, BALANCE = (Record._fields.index(n) for n in ("line", "balance"))
 REORDER = "pass .contiguous() on every rank, and copy the result back where you need it"
 UNGROUPED = (
     "{those} called new_group and {others} did not; every rank of the world must call "
-    "it, members or not, unless all pass use_local_synchronization=True"
+    "it, members or not"
 )
 
 
