@@ -220,7 +220,8 @@ def has_path(name: str) -> bool:
     `sys.modules` alone.
     """
     file = getattr(sys.modules[name], "__file__", None)
-    if file is None or name == "__main__":
+    top = name.partition(".")[0]
+    if file is None or name == "__main__" or top in sys.stdlib_module_names:
         return True
     path, spec, parts = None, None, name.split(".")
     for count in range(1, len(parts) + 1):
@@ -228,9 +229,9 @@ def has_path(name: str) -> bool:
         if spec is None:
             return False
         path = spec.submodule_search_locations
-    return spec.origin is not None and os.path.realpath(spec.origin) == (
-        os.path.realpath(file)
-    )
+    if not spec.has_location:  # frozen, or from an archive
+        return True
+    return os.path.realpath(spec.origin) == os.path.realpath(file)
 
 
 def find_spec(name: str, path) -> importlib.machinery.ModuleSpec | None:

@@ -1,5 +1,7 @@
 """Values between notebook and ranks: the value, or one short error on it."""
 
+import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ import worlds
 
 from course_utils import launch
 from course_utils.text.errors import RankError
+from course_utils.world.parcel import pack, unpack
 
 CELL = """
 import threading
@@ -119,6 +122,15 @@ def test_views_are_sent_without_the_rest(world):
         assert torch.equal(world[name][0], value)
     world["both"] = {"list": [big[5:7]], "same": big}
     assert torch.equal(world["both"][1]["list"][0], big[5:7])
+
+
+KNOWN = [os.getenv, torch.nn.Linear, worlds.wait_for, launch, json.dumps, Path]
+
+
+@pytest.mark.parametrize("value", KNOWN, ids=lambda value: value.__name__)
+def test_what_every_process_can_import_is_sent_by_name(value):
+    assert len(pack(value)) < 200
+    assert unpack(pack(value)) is value
 
 
 Named = namedtuple("Named", "a")
