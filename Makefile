@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP_ARGS ?=
 ARGS ?=
 CHECK ?=
-WORKERS ?= 3
+WORKERS ?= 4
 
 BIN := .venv/bin
 STAMP := .venv/installed
