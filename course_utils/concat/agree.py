@@ -25,7 +25,7 @@ from course_utils.concat.describe import (
 from course_utils.concat.eager import suspended, transforming
 from course_utils.concat.tell import ConcatError, Refused
 from course_utils.concat.transfer import Wire
-from course_utils.text import aligned, indent, these_ranks
+from course_utils.text import indent, rank_table, these_ranks
 
 NONE = -1
 DTYPES = sorted(
@@ -287,16 +287,17 @@ def agree_on(pieces: dict[int, Piece], what: str, values: dict[int, object]) -> 
         return
     usual, _ = Counter(values.values()).most_common(1)[0]
     odd = [rank for rank, value in values.items() if value != usual]
-    rows = [("rank", "tensor")] + [(rank, p) for rank, p in pieces.items()]
+    heading, shown = "tensor", pieces
     if what in ("operation", "root", "dim"):
-        rows = [("rank", what)] + list(values.items())
+        heading, shown = what, values
+    table = rank_table([heading], {rank: (str(v),) for rank, v in shown.items()})
     raise ConcatError(
         "\n".join(
             [
                 f"{name_of(pieces)}: the ranks disagree on the {what}; "
                 f"{these_ranks(odd)} differ{'s' if len(odd) == 1 else ''} "
                 "from the others",
-                *indent(aligned(rows)),
+                *indent(table),
             ]
         )
     )

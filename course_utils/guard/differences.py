@@ -12,7 +12,7 @@ from course_utils.guard.layout import strides
 from course_utils.guard.pieces import MODULUS
 from course_utils.guard.record import DTYPES, MAX_DIMS, REDUCTIONS, Record
 from course_utils.guard.words import short
-from course_utils.text import aligned, indent, these_ranks
+from course_utils.text import ROWS, indent, rank_table, these_ranks
 
 SHOWN = ("operation", "root", "reduction", "shape", "dtype", "objects")
 LAYOUT = "layout in memory"
@@ -67,7 +67,7 @@ def disagreement(every: dict[int, Record], differ: dict[str, dict[int, Any]]) ->
     calls = {OPERATIONS[one.operation] for one in every.values()}
     where = calls.pop() if len(calls) == 1 else "a collective"
     lines = [f"the ranks disagree on the {what} of {where}, so it did not run"]
-    lines += indent(aligned(rows(every, LAYOUT in differ)))
+    lines += indent(table(every, LAYOUT in differ))
     if LAYOUT in differ:
         lines.append(reordered(differ[LAYOUT]))
     return "\n".join(lines)
@@ -82,26 +82,26 @@ def reordered(orders: dict[int, int]) -> str:
     return f"{these_ranks(odd)}: the elements lie in another order; {REORDER}"
 
 
-def rows(every: dict[int, Record], laid_out: bool = False) -> list[tuple]:
-    """Return a table of the records: a heading, and a row for each rank.
+def table(every: dict[int, Record], laid_out: bool = False) -> str:
+    """Return a table of the records, by rank.
 
-    laid_out: show the strides, too.
+    laid_out: show the strides, too, with a row less, for a sentence follows.
     """
-    table = columns(every)
-    shown = [n for n in SHOWN if set(table[n].values()) - {NONE, ""}]
+    found = columns(every)
+    shown = [n for n in SHOWN if set(found[n].values()) - {NONE, ""}]
     if laid_out:
-        table["strides"] = {
+        found["strides"] = {
             r: strides(one.order, one.shape) for r, one in every.items()
         }
         shown.append("strides")
-    table["line"] = {rank: one.line for rank, one in every.items()}
-    if set(table["line"].values()) != {NONE}:
+    found["line"] = {rank: one.line for rank, one in every.items()}
+    if set(found["line"].values()) != {NONE}:
         shown.append("line")
-    found: list[tuple] = [("rank", *shown)]
-    for rank in every:
-        cells = [table[n][rank] for n in shown]
-        found.append((rank, *["" if c == NONE else c for c in cells]))
-    return found
+    cells = {
+        rank: tuple("" if (c := found[n][rank]) == NONE else c for n in shown)
+        for rank in every
+    }
+    return rank_table(shown, cells, most=ROWS - laid_out)
 
 
 def shape(one: Record) -> str:

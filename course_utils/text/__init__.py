@@ -6,12 +6,14 @@ __all__, __getattr__ = opened(
     __name__,
     {
         "tags": (
+            "ROWS",
             "aligned",
             "folded",
             "indent",
             "merge",
             "paragraph",
             "rank_list",
+            "rank_table",
             "tag",
             "these_ranks",
         ),

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable
 
 WIDTH = 79  # characters in a line that is shown
+ROWS = 4  # in the table of an error, at most
 SENTENCE = re.compile(r"(\[ranks? [^]]*\] | {2})(?! )(?!.* {2})")  # no row of a table
 
 
@@ -76,3 +77,23 @@ def aligned(rows: Iterable[Iterable[object]]) -> str:
         "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
         for row in cells
     )
+
+
+def rank_table(
+    headings: Iterable[str], cells: dict[int, tuple], most: int = ROWS
+) -> str:
+    """Write what each rank has under headings, a row a rank.
+
+    Where that takes more than `most` rows, ranks that have the same share one, and
+    what is still too much is counted.
+    """
+    rows = [(str(rank), *row) for rank, row in cells.items()]
+    more = []
+    if len(rows) > most:
+        groups = merge(cells)
+        if len(groups) > most:
+            more = sorted(sum((ranks for ranks, _ in groups[most - 1 :]), []))
+            del groups[most - 1 :]
+        rows = [(rank_list(ranks), *row) for ranks, row in groups]
+    text = aligned([("rank", *headings), *rows])
+    return f"{text}\n… and {these_ranks(more)}" if more else text

@@ -93,6 +93,16 @@ def test_table_shows_only_columns_that_say_something(rank_0):
     ]
 
 
+def test_verdicts_on_many_ranks_have_at_most_six_lines(rank_0):
+    turned = written("broadcast", tensor=torch.ones(8, 8).t()[:, :3], src=0)
+    for others in (
+        [written("broadcast", tensor=torch.ones(n), src=0) for n in range(16)],
+        [written("broadcast", tensor=torch.ones(8, 3), src=0)] * 16,
+    ):
+        every = dict(enumerate([*others, turned]))
+        assert len(comparison.verdict(every).splitlines()) in range(4, 7)
+
+
 def test_strides_of_contiguous_tensors_do_not_matter(rank_0):
     one = written("broadcast", tensor=torch.arange(3).view(3, 1), src=0)
     two = written("broadcast", tensor=torch.arange(3).view(1, 3).t(), src=0)

@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_utils.text.errors import RankError, readable
-from course_utils.text.tags import WIDTH, indent, rank_list, tag, these_ranks
+from course_utils.text.tags import (
+    ROWS,
+    WIDTH,
+    indent,
+    rank_list,
+    rank_table,
+    tag,
+    these_ranks,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -94,3 +102,34 @@ def test_long_sentences_of_a_report_are_folded_between_words():
     assert all(line.startswith("    ") for line in rest[1:])
     assert " ".join(rest).split() == cause.split()
     assert str(error).splitlines() == [first, table, cause]
+
+
+def test_a_table_of_few_ranks_has_a_row_for_each():
+    cells = dict.fromkeys(range(ROWS), ("same",))
+    assert rank_table(["what"], cells).splitlines() == [
+        "rank  what",
+        *[f"{rank}     same" for rank in range(ROWS)],
+    ]
+
+
+def test_a_table_of_many_ranks_draws_together_those_that_are_alike():
+    cells = {rank: ("(3,)" if rank == 5 else "(2,)",) for rank in range(16)}
+    assert rank_table(["shape"], cells).splitlines() == [
+        "rank       shape",
+        "0–4, 6–15  (2,)",
+        "5          (3,)",
+    ]
+
+
+@given(st.dictionaries(st.integers(0, 40), st.integers(0, 12), min_size=1))
+def test_a_table_is_never_longer_than_said_and_leaves_no_rank_out(found):
+    text = rank_table(["what"], {r: (f"{v}.",) for r, v in sorted(found.items())})
+    lines = text.splitlines()
+    assert len(lines) <= 1 + ROWS
+    named = set()
+    for line in lines[1:]:
+        ranks = line.removeprefix("… and ").removeprefix("ranks ").removeprefix("rank ")
+        for part in ranks.split("  ")[0].split(", "):
+            first, _, last = part.partition("–")
+            named |= set(range(int(first), int(last or first) + 1))
+    assert named == set(found)
