@@ -1,5 +1,7 @@
 """What `measure` measures against known bytes, formulas, the kernel and a slow rank."""
 
+from statistics import median
+
 import pytest
 
 from course_utils import launch
@@ -216,19 +218,24 @@ def test_every_way_sends_what_its_formula_says(some, way):
 
 
 def test_the_witness_agrees():
-    """The operating system sees the same, within 2 % from 8 MB, gloo's part too."""
+    """The operating system sees the same, within 2 % from 8 MB, gloo's part too.
+
+    It sees whatever else the process touches meanwhile, too: a median of three.
+    """
     size = 8 * MIB
     with launch(4, guard=False) as ranks:
         ranks.view.execute(ON_RANKS, block=True)
         ranks.run(eval, f"witness({size})")  # touches pages of code
-        for _ in range(3):
-            for peak, kept in ranks.run(eval, f"witness({size})"):
-                assert off(peak, 2 * size) <= 2 and off(kept, size) <= 2
+        runs = [ranks.run(eval, f"witness({size})") for _ in range(3)]
+        for seen in zip(*runs, strict=True):
+            peak, kept = map(median, zip(*seen, strict=True))
+            assert off(peak, 2 * size) <= 2 and off(kept, size) <= 2
         for way in ("all_gather", "all_gather + cat", "all_gather_cat"):
             expected = prediction.cost(way, 4, size).peak
             ranks.run(eval, f"seen({way!r}, {size})")
-            for peak in ranks.run(eval, f"seen({way!r}, {size})"):
-                assert off(peak, expected) <= 2, way
+            runs = [ranks.run(eval, f"seen({way!r}, {size})") for _ in range(3)]
+            for peaks in zip(*runs, strict=True):
+                assert off(median(peaks), expected) <= 2, way
 
 
 @pytest.mark.parametrize("limit_first", [True, False])
