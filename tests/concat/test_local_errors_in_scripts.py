@@ -195,6 +195,7 @@ both("roots", lambda g, full, n: said(lambda: c.gather_cat(x, rank, 0, g)))
 """
 
 
+@pytest.mark.soak
 def test_the_debug_level_makes_no_difference(tmp_path):
     for seen in run(tmp_path, 3, COUNTED, TORCH_DISTRIBUTED_DEBUG="DETAIL"):
         assert len(seen) == 26
@@ -237,6 +238,7 @@ seen["after"] = concat.all_gather_cat(torch.ones(1)).numel()
 """
 
 
+@pytest.mark.soak
 def test_compiled_code_joins_sizes_that_change(tmp_path):
     for seen in run(tmp_path, 2, COMPILED):
         assert seen.pop("loaded") is False  # for the compiler takes seconds to load

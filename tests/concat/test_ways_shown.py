@@ -235,6 +235,7 @@ def edited(five, notebook, cell, old, new):
         five.ranks.run(exec, put(notebook, cell, source))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("edit", WRONG_EDITS, ids=lambda e: f"{e[0]}-{e[1]}-{e[2]}")
 def test_a_wrong_edit_of_a_lesson_is_noticed(five, edit):
     *change, way = edit

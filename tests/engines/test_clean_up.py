@@ -25,7 +25,10 @@ ranks = launch(2)
 print("up", flush=True)
 time.sleep(1000)
 """
-MOMENTS = (0.0, 0.05, 0.2, 0.5, 0.9, 1.4, 2.0)  # seconds after the start
+MOMENTS = [  # seconds after the start
+    *(0.0, 0.5, 1.4),
+    *[pytest.param(after, marks=pytest.mark.soak) for after in (0.05, 0.2, 0.9, 2.0)],
+]
 
 
 class World:

@@ -15,7 +15,7 @@ from course_utils.export import notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-FEW, SOAK = ("03", "07"), pytest.mark.soak  # by hand, and with faults
+FEW, SOAK = ("07",), pytest.mark.soak  # the one with faults
 LIMIT = 240  # seconds for one lesson
 TAG = re.compile(r"\[ranks? ([\d–, ]+)\](?: (.*))?")
 UNLIKE = {}  # cells whose output is another in a script: (lesson, cell), and why

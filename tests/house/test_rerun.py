@@ -58,6 +58,7 @@ def stored(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.soak
 def test_stored_form(stored):
     text = stored.read_text()
     notebook = json.loads(text)
@@ -71,11 +72,13 @@ def test_stored_form(stored):
     assert cells[1]["outputs"][0]["evalue"] == "as planned"
 
 
+@pytest.mark.soak
 def test_the_kernel_has_ended(stored):
     pid = int(stored.with_name("pid").read_text())
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.soak
 def test_check_accepts_what_was_stored_and_writes_nothing(stored):
     """The output of the tagged cell differs at every run, and does not count."""
     before = stored.read_bytes()
@@ -84,6 +87,7 @@ def test_check_accepts_what_was_stored_and_writes_nothing(stored):
     assert stored.read_bytes() == before
 
 
+@pytest.mark.soak
 def test_check_names_the_cell_that_differs(stored, tmp_path):
     notebook = json.loads(stored.read_text())
     notebook["cells"][1]["outputs"][0]["text"] = ["1\n", "7\n"]
@@ -116,6 +120,7 @@ def test_ids_stay_and_a_missing_one_follows_from_the_place():
     assert [cell.id for cell in tool["normalise"](notebook).cells] == ["one", "cell-1"]
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("source", "words"),
     [

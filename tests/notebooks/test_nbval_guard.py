@@ -10,6 +10,7 @@ import nbformat.v4 as nb4
 import psutil
 import pytest
 
+pytestmark = pytest.mark.soak  # they change seldom, and wait for hangs
 TESTS = Path(__file__).parents[1]
 LIMIT = 200  # seconds for one inner run
 HANG = "import time\ntime.sleep(600)"
