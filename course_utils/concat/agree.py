@@ -7,8 +7,10 @@ go on, with the same sizes, or all raise the same error.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -67,6 +69,13 @@ class Piece(NamedTuple):
     has_room: bool
 
     @property
+    def size(self) -> int:
+        """Its bytes."""
+        return (
+            0 if self.kind == NOTHING else math.prod(self.shape) * self.dtype.itemsize
+        )
+
+    @property
     def is_filler(self) -> bool:
         """Whether this is a tensor of shape (0,), which torch.cat joins to any."""
         return self.shape == (0,)
@@ -82,11 +91,46 @@ class Offer(NamedTuple):
     """What this rank brings to a call.
 
     tensor: with its graph, None where only the root's counts; sent: its values as
-    flat bytes, None if it is on a device from which nothing is sent.
+    flat bytes, None if it is on a device from which nothing is sent; more: flat bytes
+    that are of use to the others only together with these.
     """
 
     tensor: torch.Tensor | None = None
     sent: torch.Tensor | None = None
+    more: torch.Tensor | None = None
+
+    def cargo(self, slot: int) -> torch.Tensor | None:
+        """Return what travels with the row: as much as there is room for."""
+        if self.sent is None or self.more is None:
+            return self.sent
+        both = self.sent.numel() + self.more.numel()
+        return torch.cat([self.sent, self.more]) if both <= slot else self.sent
+
+
+class Call(NamedTuple):
+    """What is agreed on: this rank's offer, and what all told, see `tell.Told`."""
+
+    mine: Offer
+    wire: Wire
+    heads: bytes
+    early: list[torch.Tensor]
+
+    @property
+    def pieces(self) -> dict[int, Piece]:
+        """What all ranks told of their tensors, by global rank."""
+        return pieces_of(self.heads, self.wire.ranks)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether every rank can get `tell.SURE` bytes for certain."""
+        return all(piece.has_room for piece in self.pieces.values())
+
+    def arrived(self, sizes: Sequence[int]) -> list[torch.Tensor]:
+        """Return what all have sent, of these sizes, if it came with the rows; else
+        nothing."""
+        if not self.early or max(sizes) > tell.EAGER:
+            return []
+        return [part[:size] for part, size in zip(self.early, sizes, strict=True)]
 
 
 def offer(operation: str, value: Any, wire: Wire) -> Offer:
@@ -102,20 +146,20 @@ def exchange(
     look: Callable[[int, Wire], Offer],
     dim: Any = 0,
     root: Any = NONE,
-) -> tuple[Offer, dict[int, Piece], Wire]:
+) -> Call:
     """Tell the other ranks what this one brings; return that, and what all told.
 
     look: looks at what the rank was given, by the root and the wire. Whatever it
-        raises, every rank raises. The pieces are keyed by global rank, in the order
-        of the group.
+        raises, every rank raises. The pieces are in the order of the group.
     """
     mine, row, problem = Offer(), [0] * WIDTH, ""
     group, wrong = member(group)
     wire = Wire.of(group)
+    slot = tell.slot_of(wire)
     if active := transforming():
         with suspended():
             problem = f"called it inside {active}: call it outside"
-            tell.tell(operation, row, problem, wire)
+            tell.tell(operation, row, problem, wire, slot=slot)
     try:
         if wrong:
             raise Refused(wrong)
@@ -126,15 +170,16 @@ def exchange(
         row = record(operation, mine, dim, root, tell.has_room(wire.device))
     except Exception as error:
         problem = tell.problem_of(error)
-    rows = tell.tell(operation, row, problem, wire)
-    return mine, pieces_of(rows), wire
+    told = tell.tell(operation, row, problem, wire, mine.cargo(slot), slot)
+    return Call(mine, wire, told.heads, told.early)
 
 
-def pieces_of(rows: dict[int, list[int]]) -> dict[int, Piece]:
-    """Read the rows of all ranks; those that are equal once."""
-    told = {rank: tuple(row) for rank, row in rows.items()}
-    known = {row: piece(row) for row in set(told.values())}
-    return {rank: known[row] for rank, row in told.items()}
+@lru_cache(tell.KEPT)
+def pieces_of(heads: bytes, ranks: tuple[int, ...]) -> dict[int, Piece]:
+    """Read what all ranks told; rows that are equal once."""
+    rows = {rank: row[1:] for rank, row in tell.rows_of(heads, ranks).items()}
+    known = {row: piece(row) for row in set(rows.values())}
+    return {rank: known[row] for rank, row in rows.items()}
 
 
 def member(group: Any) -> tuple[dist.ProcessGroup, str]:
@@ -250,6 +295,13 @@ def check_pieces(pieces: dict[int, Piece], wire: Wire) -> None:
             f"{name_of(pieces)}: the tensor of {these_ranks(wrong)} is on {found}; "
             f"{wire.backend} sends tensors on {needed}: {way}"
         )
+
+
+def checked(pieces: dict[int, Piece], wire: Wire) -> int:
+    """Check pieces that are to be joined; return the dim, counted from the front."""
+    check_call(pieces)
+    check_pieces(pieces, wire)
+    return check_joinable(pieces)
 
 
 def check_joinable(pieces: dict[int, Piece]) -> int:

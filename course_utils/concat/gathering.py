@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import torch
 from torch.autograd.function import once_differentiable
 
 from course_utils.concat.adjoint import asked, in_bytes, total
-from course_utils.concat.agree import SCALAR, Offer, Piece
-from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
+from course_utils.concat.agree import Call, checked, pieces_of
+from course_utils.concat.tell import KEPT, NEGLIGIBLE, SURE, prepare
 from course_utils.concat.transfer import Wire, as_bytes, packed, spread, swap
 
 
@@ -20,18 +20,18 @@ class Gathering:
     """Who sends which piece to whom.
 
     shapes: of every rank's piece, by global rank; dim: along which they are
-    joined; holders: the ranks that get the whole; has_room: whether all ranks can
-    get `SURE` bytes.
+    joined; holders: the ranks that get the whole; wire: without the group; has_room:
+    whether all ranks can get `SURE` bytes; requires_grad: whether any of them asks.
     """
 
     operation: str
-
     shapes: dict[int, tuple[int, ...]]
     dim: int
-    holders: list[int]
+    holders: tuple[int, ...]
     wire: Wire
     dtype: torch.dtype
     has_room: bool
+    requires_grad: bool = False
 
     @cached_property
     def full_shape(self) -> tuple[int, ...]:
@@ -62,57 +62,76 @@ class Gathering:
     @property
     def size(self) -> int:
         """The bytes of the whole."""
-        return math.prod(self.full_shape) * self.dtype.itemsize
+        return sum(self.sizes)
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The bytes of every rank's piece."""
+        width = self.dtype.itemsize
+        return [math.prod(shape) * width for shape in self.shapes.values()]
 
     def in_bytes(self, flat: torch.Tensor) -> dict[int, torch.Tensor]:
         """Cut memory, in which the pieces lie one behind the other, by rank."""
-        sizes = [
-            math.prod(shape) * self.dtype.itemsize for shape in self.shapes.values()
-        ]
-        return dict(zip(self.shapes, as_bytes(flat).split(sizes), strict=True))
+        return dict(zip(self.shapes, as_bytes(flat).split(self.sizes), strict=True))
 
 
-def gather(
-    mine: Offer,
-    pieces: dict[int, Piece],
-    dim: int,
-    holders: list[int],
-    wire: Wire,
-) -> torch.Tensor:
-    """Return the whole on the ranks that hold it, an empty tensor elsewhere."""
-    own = pieces[wire.me]
-    shard = mine.tensor.reshape(1) if own.kind == SCALAR else mine.tensor
-    plan = Gathering(
+@lru_cache(KEPT)
+def plan_of(heads: bytes, wire: Wire, everywhere: bool) -> Gathering:
+    """Return what to do after all ranks have told `heads`; raise ConcatError if the
+    pieces cannot be joined.
+
+    wire: without the group. everywhere: whether all ranks get the whole.
+    """
+    pieces = pieces_of(heads, wire.ranks)
+    dim, own = checked(pieces, wire), pieces[wire.me]
+    return Gathering(
         own.operation,
         {rank: piece.shape for rank, piece in pieces.items()},
         dim,
-        holders,
+        wire.ranks if everywhere else (own.root,),
         wire,
-        shard.dtype,
+        own.dtype,
         all(piece.has_room for piece in pieces.values()),
+        any(piece.requires_grad for piece in pieces.values()),
     )
-    if not any(piece.requires_grad for piece in pieces.values()):
-        return collect(mine.sent, plan)
-    return _Gather.apply(asked(shard), mine.sent, plan)
 
 
-def collect(sent: torch.Tensor, plan: Gathering) -> torch.Tensor:
-    """Move the shards, flat bytes, to the ranks that hold the whole."""
+def gather(call: Call, everywhere: bool) -> tuple[torch.Tensor, Gathering]:
+    """Return the whole on the ranks that hold it, an empty tensor elsewhere, and
+    what was done."""
+    plan = plan_of(call.heads, call.wire.apart, everywhere)
+    shard, sent = call.mine.tensor, call.mine.sent
+    arrived = call.arrived(plan.sizes)
+    if not plan.requires_grad:
+        return collect(sent, plan, call.wire, arrived), plan
+    shard = asked(shard if shard.dim() else shard.reshape(1))
+    return _Gather.apply(shard, sent, plan, call.wire, arrived), plan
+
+
+def collect(
+    sent: torch.Tensor, plan: Gathering, wire: Wire, arrived: list[torch.Tensor]
+) -> torch.Tensor:
+    """Move the shards, flat bytes, to the ranks that hold the whole.
+
+    arrived: the shards of all ranks, if they are here already.
+    """
     me = plan.wire.me
     holds = me in plan.holders
     make = plan.room if holds else tuple
-    room = prepare(make, plan.operation, plan.wire, ask=not plan.is_sure)
+    room = prepare(make, plan.operation, wire, ask=not plan.is_sure)
     if not holds:
-        swap(dict.fromkeys(plan.holders, sent), {}, plan.wire)
+        if not arrived:
+            swap(dict.fromkeys(plan.holders, sent), {}, wire)
         return plan.empty(
             (*plan.full_shape[: plan.dim], 0, *plan.full_shape[plan.dim + 1 :])
         )
     flat, full = room
-    into = plan.in_bytes(flat)
-    if len(plan.holders) == len(plan.shapes):
-        spread(sent, into, plan.wire)
+    if arrived:
+        torch.cat(arrived, out=as_bytes(flat))
+    elif len(plan.holders) == len(plan.shapes):
+        spread(sent, plan.in_bytes(flat), wire)
     else:
-        swap({me: sent}, into, plan.wire)
+        swap({me: sent}, plan.in_bytes(flat), wire)
     if full is flat:
         return flat
     sizes = [math.prod(shape) for shape in plan.shapes.values()]
@@ -123,28 +142,35 @@ def collect(sent: torch.Tensor, plan: Gathering) -> torch.Tensor:
 class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx, shard: torch.Tensor, sent: torch.Tensor, plan: Gathering
+        ctx,
+        shard: torch.Tensor,
+        sent: torch.Tensor,
+        plan: Gathering,
+        wire: Wire,
+        arrived: list[torch.Tensor],
     ) -> torch.Tensor:
-        ctx.plan, ctx.shape = plan, shard.shape
-        return collect(sent, plan)
+        ctx.plan, ctx.wire, ctx.shape = plan, wire, shard.shape
+        return collect(sent, plan, wire, arrived)
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        plan = ctx.plan
+    def backward(
+        ctx, grad: torch.Tensor
+    ) -> tuple[torch.Tensor, None, None, None, None]:
+        plan, wire = ctx.plan, ctx.wire
 
         def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
             outgoing: dict[int, torch.Tensor] = {}
-            if plan.wire.me in plan.holders:
+            if wire.me in plan.holders:
                 pieces = grad if plan.in_a_row else joined_pieces(grad, plan)
                 outgoing = plan.in_bytes(packed(pieces))
             return outgoing, {rank: plan.empty(ctx.shape) for rank in plan.holders}
 
         name = f"{plan.operation}, backward"
         ask = plan.size * (1 + len(plan.holders)) > NEGLIGIBLE
-        outgoing, incoming = prepare(make, name, plan.wire, ask)
-        swap(outgoing, in_bytes(incoming), plan.wire)
-        return total(incoming), None, None
+        outgoing, incoming = prepare(make, name, wire, ask)
+        swap(outgoing, in_bytes(incoming), wire)
+        return total(incoming), None, None, None, None
 
 
 def joined_pieces(full: torch.Tensor, plan: Gathering) -> torch.Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import distributed as dist
 
 from course_utils.concat import agree, gathering, lists, sharing
-from course_utils.concat.agree import Offer, Piece
+from course_utils.concat.agree import Call, Offer, Piece
 from course_utils.concat.eager import eager
 from course_utils.concat.transfer import Wire
 
@@ -26,9 +26,9 @@ def all_gather_cat(
     for a moment, where `dim` is not the first.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    mine, pieces, wire = exchange("all_gather_cat", group, shard, dim)
-    dim = checked(pieces, wire)
-    return gathering.gather(mine, pieces, dim, list(pieces), wire)
+    call = exchange("all_gather_cat", group, shard, dim)
+    full, _ = gathering.gather(call, everywhere=True)
+    return full
 
 
 @eager
@@ -44,11 +44,9 @@ def gather_cat(
     empty tensor instead, for every rank has to call backward.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    mine, pieces, wire = exchange("gather_cat", group, shard, dim, dst)
-    dim = checked(pieces, wire)
-    root = root_of(pieces)
-    full = gathering.gather(mine, pieces, dim, [root], wire)
-    return full if wire.me == root or full.requires_grad else None
+    call = exchange("gather_cat", group, shard, dim, dst)
+    full, plan = gathering.gather(call, everywhere=False)
+    return full if call.wire.me in plan.holders or full.requires_grad else None
 
 
 @eager
@@ -63,10 +61,10 @@ def broadcast_tensor(
     neither shape nor dtype. src: rank in the world. `src` gets its own tensor back.
     Raises ConcatError on every rank if `src` passes no tensor.
     """
-    mine, pieces, wire = exchange("broadcast_tensor", group, tensor, root=src)
-    source = only_root(pieces, wire)
-    got = sharing.broadcast(mine, source, wire)
-    own = wire.me == source.root and not source.requires_grad
+    call = exchange("broadcast_tensor", group, tensor, root=src)
+    source = only_root(call)
+    got = sharing.broadcast(call, source)
+    own = call.wire.me == source.root and not source.requires_grad
     return tensor if own else got
 
 
@@ -84,10 +82,9 @@ def scatter_chunks(
     src: rank in the world.
     Raises ConcatError on every rank if `src` passes no tensor, or `dim` is none.
     """
-    mine, pieces, wire = exchange("scatter_chunks", group, full, dim, src)
-    source = only_root(pieces, wire)
-    dim = checked_dim(pieces, source)
-    return sharing.scatter(mine, source, dim, wire)
+    call = exchange("scatter_chunks", group, full, dim, src)
+    source = only_root(call)
+    return sharing.scatter(call, source, checked_dim(call.pieces, source))
 
 
 @eager
@@ -127,7 +124,7 @@ def exchange(
     value: torch.Tensor | None,
     dim: int = 0,
     root: int = agree.NONE,
-) -> tuple[Offer, dict[int, Piece], Wire]:
+) -> Call:
     """Tell the other ranks of one tensor; on all but the root's rank of none, where
     the operation hands out what the root holds."""
     hands_out = agree.OPERATIONS[operation] == "src"
@@ -140,20 +137,13 @@ def exchange(
     return agree.exchange(operation, group, look, dim, root)
 
 
-def checked(pieces: dict[int, Piece], wire: Wire) -> int:
-    """Check pieces that are to be joined; return the dim, counted from the front."""
-    agree.check_call(pieces)
-    agree.check_pieces(pieces, wire)
-    return agree.check_joinable(pieces)
-
-
-def only_root(pieces: dict[int, Piece], wire: Wire) -> Piece:
+def only_root(call: Call) -> Piece:
     """Check an operation whose root alone passes a tensor; return its piece."""
+    pieces = call.pieces
     agree.check_call(pieces)
     root = root_of(pieces)
-    agree.check_pieces({root: pieces[root]}, wire)
-    room = all(piece.has_room for piece in pieces.values())
-    return pieces[root]._replace(has_room=room)
+    agree.check_pieces({root: pieces[root]}, call.wire)
+    return pieces[root]._replace(has_room=call.has_room)
 
 
 def checked_dim(pieces: dict[int, Piece], source: Piece) -> int:

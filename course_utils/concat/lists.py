@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import distributed as dist
@@ -16,7 +17,7 @@ from torch.autograd.function import once_differentiable
 
 from course_utils.concat import agree
 from course_utils.concat.adjoint import asked
-from course_utils.concat.agree import Offer, Piece
+from course_utils.concat.agree import Call, Offer, Piece
 from course_utils.concat.describe import items_of, memory_of
 from course_utils.concat.gathering import Gathering, collect
 from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
@@ -49,6 +50,13 @@ def message(
         part = flat[start:end]
         part.zero_() if tensor is None else part.copy_(memory_of(tensor))
     return flat
+
+
+class Messages(NamedTuple):
+    """This rank's message, and those of all if they are here already."""
+
+    mine: torch.Tensor
+    arrived: list[torch.Tensor]
 
 
 @dataclass(frozen=True)
@@ -90,11 +98,8 @@ def exchange(
     tensors: Sequence[torch.Tensor] | torch.Tensor,
     group: dist.ProcessGroup | None,
     root: int = agree.NONE,
-) -> tuple[Listed, torch.Tensor | None]:
-    """Tell the other ranks what this rank's list holds; check what all told.
-
-    Returns that, and this rank's message.
-    """
+) -> tuple[Listed, Messages]:
+    """Tell the other ranks what this rank's list holds; check what all told."""
     items: list[torch.Tensor] = []
     sent: list[torch.Tensor] = []
 
@@ -107,23 +112,34 @@ def exchange(
         header = torch.tensor(rows, dtype=torch.int64, device=device).view(
             -1, agree.WIDTH
         )
-        return Offer(header, memory_of(header))
+        return Offer(header, memory_of(header), *sent)
 
-    mine, pieces, wire = agree.exchange(operation, group, look, 0, root)
+    call = agree.exchange(operation, group, look, 0, root)
+    mine, pieces, wire = call.mine, call.pieces, call.wire
     agree.check_call(pieces)
     shapes = {rank: piece.shape for rank, piece in pieces.items()}
-    has_room = all(piece.has_room for piece in pieces.values())
-    ranks, kind = list(pieces), mine.tensor.dtype
-    plan = Gathering(operation, shapes, 0, ranks, wire, kind, has_room)
-    headers = collect(mine.sent, plan).split([shape[0] for shape in shapes.values()])
+    kind = mine.tensor.dtype
+    plan = Gathering(operation, shapes, 0, wire.ranks, wire, kind, call.has_room)
+    headers = collect(mine.sent, plan, wire, call.arrived(plan.sizes)).split(
+        [shape[0] for shape in shapes.values()]
+    )
     told = {
         rank: [agree.piece(row) for row in part.tolist()]
         for rank, part in zip(pieces, headers, strict=True)
     }
     check(told, wire)
     root = next(iter(pieces.values())).root
-    listed = Listed(operation, told, items, wire, root, has_room)
-    return listed, sent[0]
+    listed = Listed(operation, told, items, wire, root, call.has_room)
+    return listed, Messages(sent[0], arrived(call, listed))
+
+
+def arrived(call: Call, listed: Listed) -> list[torch.Tensor]:
+    """Return the messages of all ranks, if all have travelled with the rows."""
+    begins = [piece.size for piece in call.pieces.values()]
+    lengths = map(length, listed.pieces.values())
+    ends = [begin + size for begin, size in zip(begins, lengths, strict=True)]
+    both = zip(call.arrived(ends), begins, strict=False)
+    return [part[begin:] for part, begin in both]
 
 
 def check(told: dict[int, list[Piece]], wire: Wire) -> None:
@@ -135,9 +151,7 @@ def check(told: dict[int, list[Piece]], wire: Wire) -> None:
         agree.check_grad(column)
 
 
-def gather(
-    listed: Listed, sent: torch.Tensor, holders: list[int]
-) -> list[torch.Tensor]:
+def gather(listed: Listed, sent: Messages, holders: list[int]) -> list[torch.Tensor]:
     """Return the tensors of all ranks on the holders, empty tensors elsewhere."""
     wanted = any(p.requires_grad for items in listed.pieces.values() for p in items)
     if not wanted:
@@ -154,9 +168,9 @@ def stand_in(tensor: torch.Tensor) -> torch.Tensor:
     return asked(tensor) if differentiable else tensor
 
 
-def move(listed: Listed, mine: torch.Tensor, holders: list[int]) -> list[torch.Tensor]:
+def move(listed: Listed, sent: Messages, holders: list[int]) -> list[torch.Tensor]:
     """Send this rank's message to the holders; return all tensors that they hold."""
-    wire, me = listed.wire, listed.wire.me
+    wire, me, mine = listed.wire, listed.wire.me, sent.mine
     sizes = {rank: length(pieces) for rank, pieces in listed.pieces.items()}
 
     def make() -> torch.Tensor:
@@ -164,14 +178,17 @@ def move(listed: Listed, mine: torch.Tensor, holders: list[int]) -> list[torch.T
 
     flat = prepare(make, listed.operation, wire, ask=not listed.is_sure)
     if me not in holders:
-        swap({rank: mine for rank in holders}, {}, wire)
+        if not sent.arrived:
+            swap({rank: mine for rank in holders}, {}, wire)
         return [
             torch.empty(0, dtype=piece.dtype, device=wire.device)
             for items in listed.pieces.values()
             for piece in items
         ]
     into = dict(zip(sizes, flat.split(list(sizes.values())), strict=True))
-    if len(holders) == len(sizes):
+    if sent.arrived:
+        torch.cat(sent.arrived, out=flat)
+    elif len(holders) == len(sizes):
         spread(mine, into, wire)
     else:
         swap({me: mine}, into, wire)
@@ -193,7 +210,7 @@ class _GatherList(torch.autograd.Function):
     def forward(
         ctx,
         listed: Listed,
-        sent: torch.Tensor,
+        sent: Messages,
         holders: list[int],
         *tensors: torch.Tensor,
     ):

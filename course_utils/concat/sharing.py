@@ -9,7 +9,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from course_utils.concat.adjoint import asked, in_bytes, total
-from course_utils.concat.agree import SCALAR, Offer, Piece
+from course_utils.concat.agree import SCALAR, Call, Offer, Piece
 from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
 from course_utils.concat.transfer import Wire, as_bytes, c10d, packed, swap
 
@@ -52,6 +52,13 @@ class Sharing:
         """The bytes of what the root holds."""
         return math.prod(self.shape) * self.dtype.itemsize
 
+    def part_of(self, flat: torch.Tensor) -> torch.Tensor:
+        """Return what this rank gets, from the bytes of all."""
+        full = flat.view(self.dtype).view(self.shape)
+        if self.dim is None:
+            return full
+        return full.split(self.sizes, self.dim)[self.wire.ranks.index(self.wire.me)]
+
     def empty(self, rank: int) -> torch.Tensor:
         """Return memory for what a rank gets."""
         return torch.empty(self.chunk(rank), **self.kind)
@@ -62,17 +69,18 @@ class Sharing:
         return {"dtype": self.dtype, "device": self.wire.device}
 
 
-def broadcast(mine: Offer, source: Piece, wire: Wire) -> torch.Tensor:
+def broadcast(call: Call, source: Piece) -> torch.Tensor:
     """Return the tensor of the root on every rank."""
     shape = () if source.kind == SCALAR else source.shape
-    return share(mine, source, sharing(source, shape, None, wire))
+    return share(call, source, sharing(source, shape, None, call.wire))
 
 
-def scatter(mine: Offer, source: Piece, dim: int, wire: Wire) -> torch.Tensor:
+def scatter(call: Call, source: Piece, dim: int) -> torch.Tensor:
     """Return this rank's chunk of the tensor of the root."""
+    mine = call.mine
     if mine.tensor is not None and source.kind == SCALAR:
-        mine = Offer(mine.tensor.reshape(1), mine.sent)
-    return share(mine, source, sharing(source, source.shape, dim, wire))
+        call = call._replace(mine=Offer(mine.tensor.reshape(1), mine.sent))
+    return share(call, source, sharing(source, source.shape, dim, call.wire))
 
 
 def sharing(
@@ -93,22 +101,28 @@ def sharing(
     )
 
 
-def share(mine: Offer, source: Piece, plan: Sharing) -> torch.Tensor:
+def share(call: Call, source: Piece, plan: Sharing) -> torch.Tensor:
     """Send what the root holds, with a graph where gradients are asked for."""
+    tensor, sent = call.mine.tensor, call.mine.sent
+    sizes = [piece.size for piece in call.pieces.values()]
+    arrived = call.arrived(sizes)
+    arrived = arrived[call.wire.ranks.index(plan.root)] if arrived else None
     if not source.requires_grad:
-        return hand_out(mine.tensor, mine.sent, plan)
-    tensor = mine.tensor
+        return hand_out(tensor, sent, plan, arrived)
     if tensor is None:
         tensor = torch.empty(0, **plan.kind)
-    return _Share.apply(asked(tensor), mine.sent, plan)
+    return _Share.apply(asked(tensor), sent, plan, arrived)
 
 
 def hand_out(
-    tensor: torch.Tensor | None, sent: torch.Tensor | None, plan: Sharing
+    tensor: torch.Tensor | None,
+    sent: torch.Tensor | None,
+    plan: Sharing,
+    arrived: torch.Tensor | None,
 ) -> torch.Tensor:
     """Send from the root; return what this rank gets.
 
-    sent: the root's tensor as flat bytes.
+    sent: the root's tensor as flat bytes; arrived: the same, if it is here already.
     """
     me = plan.wire.me
 
@@ -129,7 +143,10 @@ def hand_out(
 
     made = prepare(make, plan.operation, plan.wire, ask=not plan.is_sure)
     own = made.pop(me)
-    if plan.dim is None:
+    if arrived is not None:
+        if me != plan.root:
+            own.copy_(plan.part_of(arrived))
+    elif plan.dim is None:
         flat = sent if me == plan.root else as_bytes(own)
         if flat.numel():
             c10d.broadcast(flat, plan.root, plan.wire.group)
@@ -142,15 +159,19 @@ def hand_out(
 class _Share(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx, tensor: torch.Tensor, sent: torch.Tensor | None, plan: Sharing
+        ctx,
+        tensor: torch.Tensor,
+        sent: torch.Tensor | None,
+        plan: Sharing,
+        arrived: torch.Tensor | None,
     ) -> torch.Tensor:
         ctx.plan = plan
-        got = hand_out(tensor, sent, plan)
+        got = hand_out(tensor, sent, plan, arrived)
         return got.view_as(got) if got is tensor else got
 
     @staticmethod
     @once_differentiable
-    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+    def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         plan, me = ctx.plan, ctx.plan.wire.me
         is_root = me == plan.root
 
@@ -165,7 +186,8 @@ class _Share(torch.autograd.Function):
         mine, incoming, full = prepare(make, name, plan.wire, ask)
         swap({plan.root: as_bytes(mine)}, in_bytes(incoming), plan.wire)
         if not is_root:
-            return torch.empty(0, **plan.kind), None, None
+            return torch.empty(0, **plan.kind), None, None, None
         if full is None:
-            return total(incoming), None, None
-        return torch.cat(list(incoming.values()), plan.dim, out=full), None, None
+            return total(incoming), None, None, None
+        joined = torch.cat(list(incoming.values()), plan.dim, out=full)
+        return joined, None, None, None

@@ -5,6 +5,10 @@ whether there is a problem of its own, of whatever kind: a value that is no tens
 exception nobody thought of, memory that is not to be had. If there is one, all ranks
 exchange the texts and raise the same error; so no data moves, and the group stays
 usable. If there is none, nothing more is sent.
+
+What is small travels with the row, as in MPI's eager protocol: the row is padded to
+one size on all ranks, since nobody knows yet who has how much. One exchange does it
+then, instead of two that wait for each other.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import re
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 
@@ -31,6 +35,10 @@ Made = TypeVar("Made")
 NEGLIGIBLE = 2**23  # bytes that a rank gets at any time: to ask would take longer
 SURE = 2**24  # bytes that a rank gets for certain if twice as many were to be had
 NO_MEMORY = "can't allocate memory"  # says torch of the memory of a CPU
+EAGER = 4096  # bytes that travel with a row
+FEW = 64  # ranks; where there are more, nothing travels with a row
+ALIGN = 16  # bytes; so that every dtype may begin behind a row
+KEPT = 64  # calls of which is known what follows from their rows
 LONGEST = 400  # characters of a problem
 LINES = 6  # in an error
 
@@ -70,37 +78,85 @@ def text_of(error: Exception) -> str:
         return ""
 
 
-def tell(
-    operation: str, row: list[int], problem: str, wire: Wire
-) -> dict[int, list[int]]:
-    """Exchange rows of whole numbers, of one length; return them by global rank.
+class Told(NamedTuple):
+    """What all ranks told, in the order of the group.
 
-    problem: why this rank cannot go on, "" if it can.
+    heads: the rows, as memory of whole numbers of 64 bits, which `rows_of` reads;
+    early: flat bytes that travelled with them, `slot` of them from each rank.
+    """
+
+    heads: bytes
+    early: list[torch.Tensor]
+
+
+def slot_of(wire: Wire) -> int:
+    """Return how many bytes travel with a row, the same on all ranks of a group."""
+    return 0 if wire.is_nccl or len(wire.ranks) > FEW else EAGER
+
+
+def tell(
+    operation: str,
+    row: list[int],
+    problem: str,
+    wire: Wire,
+    cargo: torch.Tensor | None = None,
+    slot: int = 0,
+) -> Told:
+    """Exchange rows of whole numbers, of one length.
+
+    problem: why this rank cannot go on, "" if it can. cargo: flat bytes that travel
+    with the row, at most `slot`; a rank that has more sends none of them.
     Raises ConcatError, the same on every rank of the group, if any has a problem.
     """
     text = f"{operation}: \0 {problem[:LONGEST]}" if problem else ""
     memory = bytearray(text.encode(errors="replace"))
-    rows = exchanged([len(memory), *row], wire)
-    if any(row[0] for row in rows.values()):
+    told = exchanged([len(memory), *row], wire, cargo, slot)
+    rows = rows_of(told.heads, wire.ranks)
+    if any([row[0] for row in rows.values()]):
         sizes = {rank: row[0] for rank, row in rows.items()}
         raise ConcatError(said(exchanged_texts(memory, sizes, wire)))
-    return {rank: row[1:] for rank, row in rows.items()}
+    return told
 
 
-def exchanged(row: list[int], wire: Wire) -> dict[int, list[int]]:
-    """Return the rows of all ranks."""
-    ranks, mine = wire.ranks, torch.frombuffer(array("q", row), dtype=torch.uint8)
+@functools.lru_cache(KEPT)
+def rows_of(heads: bytes, ranks: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+    """Return the rows of all ranks, each behind the length of its problem's text."""
+    numbers = memoryview(heads).cast("q")
+    width = len(numbers) // len(ranks)
+    return {r: tuple(numbers[i * width :][:width]) for i, r in enumerate(ranks)}
+
+
+def exchanged(
+    row: list[int], wire: Wire, cargo: torch.Tensor | None, slot: int
+) -> Told:
+    """Send a row to all ranks, and something with it; return what all told."""
+    ranks, width = wire.ranks, 8 * len(row)
+    begin = -(-width // ALIGN) * ALIGN if slot else width
+    step = begin + slot
+    mine = torch.frombuffer(message(row, step), dtype=torch.uint8)
+    if cargo is not None and 0 < cargo.numel() <= slot:
+        mine[begin : begin + cargo.numel()] = cargo
     if wire.is_nccl:
-        rows = torch.empty(len(ranks), len(mine), dtype=torch.uint8, device="cuda")
-        c10d.all_gather_single(rows.view(-1), mine.cuda(), group=wire.group)
-        told = rows.view(torch.int64).tolist()
-    else:  # half the time of gloo's all_gather, which passes it on from rank to rank
-        memory = bytearray(len(ranks) * len(mine))
-        rows = torch.frombuffer(memory, dtype=torch.uint8).view(len(ranks), -1)
-        into = dict(zip(ranks, rows, strict=True))
-        swap(dict.fromkeys(ranks, mine), into, wire)
-        told = memoryview(memory).cast("q", (len(ranks), len(row))).tolist()
-    return dict(zip(ranks, told, strict=True))
+        flat = torch.empty(len(ranks) * step, dtype=torch.uint8, device="cuda")
+        c10d.all_gather_single(flat, mine.cuda(), group=wire.group)
+        return Told(bytes(flat.tolist()), [])
+    memory = bytearray(len(ranks) * step)
+    flat = torch.frombuffer(memory, dtype=torch.uint8)
+    # half the time of gloo's all_gather, which passes it on from rank to rank
+    parts = dict(zip(ranks, flat.split(step), strict=True))
+    swap(dict.fromkeys(ranks, mine), parts, wire)
+    if not slot:
+        return Told(bytes(memory), [])
+    starts = range(0, len(memory), step)
+    heads = b"".join([memory[start : start + width] for start in starts])
+    return Told(heads, [flat[start + begin : start + step] for start in starts])
+
+
+def message(row: list[int], length: int) -> bytearray:
+    """Return whole numbers as memory of so many bytes, with zeros behind them."""
+    memory = bytearray(length)
+    memory[: 8 * len(row)] = array("q", row).tobytes()
+    return memory
 
 
 def exchanged_texts(

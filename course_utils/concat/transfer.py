@@ -49,8 +49,8 @@ class Wire(NamedTuple):
     sent; counted: whether torch compares how many messages the ranks have sent.
     """
 
-    group: dist.ProcessGroup
-    ranks: list[int]
+    group: dist.ProcessGroup | None
+    ranks: tuple[int, ...]
     me: int
     backend: str
     device: torch.device
@@ -62,9 +62,15 @@ class Wire(NamedTuple):
         backend, device = dist.get_backend(group), torch.device("cpu")
         if "nccl" in backend:
             device = torch.device("cuda", torch.cuda.current_device())
-        ranks, sender = dist.get_process_group_ranks(group), group._get_backend(device)
+        ranks = tuple(dist.get_process_group_ranks(group))
+        sender = group._get_backend(device)
         counted = type(sender).__name__ == "_ProcessGroupWrapper"
         return cls(group, ranks, ranks[group.rank()], backend, device, counted)
+
+    @property
+    def apart(self) -> Wire:
+        """The same without the group, which must not be kept alive by a plan."""
+        return self._replace(group=None)
 
     @property
     def is_nccl(self) -> bool:

@@ -30,8 +30,9 @@ DTYPES = [
     "complex64",
     "complex128",
 ]
+SLOTS = [4096, 64, 0]  # bytes that travel with the sizes: often all, some, none
 generated = settings(
-    max_examples=60,
+    max_examples=90,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,
@@ -65,6 +66,7 @@ def cases(draw, dtypes=DTYPES, layouts=("contiguous", "transposed", "strided")):
         "layout": draw(st.sampled_from(layouts)),
         "root": draw(st.sampled_from(members)),
         "seed": draw(st.integers(0, 2**16)),
+        "slot": draw(st.sampled_from(SLOTS)),
         "asked": draw(st.lists(st.booleans(), min_size=5, max_size=5)),
     }
 
@@ -171,6 +173,29 @@ def test_same_error_on_every_rank_and_the_world_goes_on(five, source, said):
 def test_a_rank_outside_the_group_gets_a_clear_error(five):
     with pytest.raises(RankError, match="rank 0 is not in it"):
         five.run(eval, "concat.all_gather_cat(torch.ones(1), 0, made[(3,)])", targets=0)
+
+
+@pytest.mark.parametrize("elements", [1023, 1024, 1025, [1, 1025], [1025, 0]])
+def test_around_what_travels_with_the_sizes(five, elements):
+    """4096 bytes are 1024 elements; one rank with more sends for all."""
+    count = elements
+    if isinstance(elements, list):
+        count = f"{elements}[dist.get_rank() % 2]"
+    source = f"torch.arange({count}).float() + 10000 * dist.get_rank()"
+    five.run(exec, f"tell.EAGER = 4096; shard = {source}")
+    five.run(exec, "full = concat.all_gather_cat(shard)")
+    five.run(exec, "parts = concat.all_gather_list([shard, shard.int()])")
+    five.run(exec, "root = concat.broadcast_tensor(shard, 3)")
+    five.run(exec, "chunk = concat.scatter_chunks(shard, 3)")
+    shards = five.run(eval, "shard.tolist()")
+    joined = sum(shards, [])
+    assert five.run(eval, "full.tolist()") == [joined] * 5
+    assert (
+        five.run(eval, "[t.tolist() for t in parts]")
+        == [[part for shard in shards for part in (shard, list(map(int, shard)))]] * 5
+    )
+    assert five.run(eval, "root.tolist()") == [shards[3]] * 5
+    assert sum(five.run(eval, "chunk.tolist()"), []) == shards[3]
 
 
 def test_without_a_process_group():
