@@ -15,7 +15,7 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSONS = [Notebook(path) for path in sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))]
 SHEET = (NOTEBOOKS / "cheat_sheet.md").read_text()
 RANKS, BYTES = 4, 2**20
-ONE_PAGE = 40  # lines that fit a printed page of A4, as the sheet's rows are
+ONE_PAGE = 40  # lines: printed upright on A4 in 9 points, the sheet takes one page
 
 
 def rows() -> list[list[str]]:
