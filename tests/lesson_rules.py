@@ -4,6 +4,7 @@ Every rule is a function that takes a Notebook and yields what is wrong with it.
 """
 
 import ast
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -169,6 +170,21 @@ def solved(lesson: Notebook) -> Iterator[str]:
         yield f"{path.name} checks {ids(Notebook(path))}, the lesson {ids(lesson)}"
 
 
+def stubs(lesson: Notebook) -> Iterator[str]:
+    """The cell of an exercise imports what its solution uses.
+
+    So it works in a fresh world, and after a rank was replaced.
+    """
+    path = lesson.path.parent / "solutions" / f"{lesson.path.name[:2]}_solutions.ipynb"
+    solutions = exercise_cells(Notebook(path)) if path.exists() else {}
+    for name, cell in exercise_cells(lesson).items():
+        if name in solutions:
+            wanted = imported(solutions[name].source) - imported(cell.source)
+            if wanted:
+                yield f"the cell of {name} must import {sorted(wanted)}"
+    yield from stands_alone(lesson)
+
+
 # --- rules for lessons and solutions -------------------------------------------
 
 
@@ -221,8 +237,7 @@ def speaks(notebook: Notebook) -> Iterator[str]:
 
 def prints(source: str) -> bool:
     """Tell whether code calls print outside of functions, in whatever block."""
-    code = "\n".join(line for line in lines(source) if line[0:1] not in ("%", "!"))
-    left: list[ast.AST] = [ast.parse(code)]
+    left: list[ast.AST] = [parsed(source)]
     while left:
         node = left.pop()
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
@@ -278,6 +293,53 @@ def ids(notebook: Notebook) -> list[str]:
     return [name for cell in notebook.code for name in CHECK.findall(cell.source)]
 
 
+def exercise_cells(notebook: Notebook) -> dict:
+    """Return, for each exercise, the last %%px cell before its check."""
+    cells, last = {}, None
+    for cell in notebook.code:
+        if cell.source.startswith("%%px"):
+            last = cell
+        for name in CHECK.findall(cell.source) if last else ():
+            cells[name] = last
+    return cells
+
+
+def parsed(source: str) -> ast.Module:
+    """Return the syntax tree of a cell, without its magics."""
+    return ast.parse(
+        "\n".join(line for line in lines(source) if line[0:1] not in ("%", "!"))
+    )
+
+
+def imported(source: str) -> set[str]:
+    """Return the names that a cell binds by imports."""
+    return {
+        alias.asname or alias.name.split(".")[0]
+        for node in ast.walk(parsed(source))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+
+
+def defined(source: str) -> set[str]:
+    """Return the functions that a cell defines."""
+    nodes = ast.walk(parsed(source))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+
+
+def foreign(source: str) -> set[str]:
+    """Return the names that a cell reads and neither binds nor finds in Python."""
+    read, bound = set(), imported(source) | set(dir(builtins))
+    for node in ast.walk(parsed(source)):
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound.add(node.name)
+    return read - bound
+
+
 # --- rules for solutions -------------------------------------------------------
 
 
@@ -300,6 +362,15 @@ def solution_passes(notebook: Notebook) -> Iterator[str]:
             yield f"{notebook.named(cell)}: the check shows nothing"
 
 
+def stands_alone(notebook: Notebook) -> Iterator[str]:
+    """The cell of an exercise runs in a world where at most its forerunners ran."""
+    earlier: set[str] = set()
+    for name, cell in exercise_cells(notebook).items():
+        if unknown := foreign(cell.source) - earlier:
+            yield f"the cell of {name} takes {sorted(unknown)} from other cells"
+        earlier |= defined(cell.source)
+
+
 SHARED_RULES = (
     wording,
     code_form,
@@ -319,6 +390,12 @@ LESSON_RULES = (
     size,
     exercises,
     solved,
+    stubs,
     *SHARED_RULES,
 )
-SOLUTION_RULES = (solution_form, solution_passes, *SHARED_RULES)
+SOLUTION_RULES = (
+    solution_form,
+    solution_passes,
+    stands_alone,
+    *SHARED_RULES,
+)

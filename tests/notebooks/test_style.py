@@ -69,6 +69,8 @@ KERNEL = {
     "kernelspec": {"name": "python3", "display_name": "Python 3"},
     "language_info": {"name": "python"},
 }
+STUB = "%%px\nimport torch\n\n\ndef gather(shard):\n    return None"
+SOLUTION = STUB.replace("return None", "return torch.cat([shard])")
 PROSE = "You see that each rank holds its own piece of the whole tensor. " * 6
 
 
@@ -96,6 +98,7 @@ def made_up() -> list:
         code("from course_utils import check, launch\nranks = launch(4)\nranks"),
         *pairs,
         say("## Exercise 3.1 · Gather without aliasing\n\nAbout 4 lines."),
+        code(STUB),
         code('check("3.1", ranks)', printed("right\n")),
         say("## What you can now do\n\nYou gathered."),
         say("## In practice"),
@@ -119,7 +122,8 @@ def lesson(tmp_path):
 
     def broken(change=lambda cells: None) -> set[str]:
         cells = made_up()
-        solved = copy.deepcopy([*cells[:2], *cells[18:20], cells[-1]])
+        solved = copy.deepcopy([*cells[:2], *cells[18:21], cells[-1]])
+        solved[3].source = SOLUTION
         change(cells)
         write(path, cells)
         write(tmp_path / "solutions" / "03_solutions.ipynb", solved)
@@ -173,8 +177,10 @@ def tag(name: str):
         ("size", source(2, PROSE * 30)),
         ("size", lambda cells: [source(n, "x\n" * 8)(cells) for n in range(3, 18, 2)]),
         ("exercises", source(18, "## Exercise 3.2 · Another one")),
-        ("exercises", source(19, "print(1)")),
-        ("solved", source(19, 'check("3.2", ranks)')),
+        ("exercises", source(20, "print(1)")),
+        ("solved", source(20, 'check("3.2", ranks)')),
+        ("stubs", source(19, STUB.replace("torch", "os"))),
+        ("stubs", source(19, STUB + "\n\n\ngather(rank)")),
         ("wording", source(2, PROSE + "This is " + "easy.")),
         ("wording", source(2, PROSE + "\U0001f600")),
         ("code_form", source(3, "x = 1\n" * 21)),
