@@ -92,6 +92,12 @@ def shown(output) -> str:
     return output.data.get("text/plain", "")
 
 
+def steps(cell) -> int:
+    """Count the lines of a cell that are neither empty nor imports."""
+    left = [line for line in lines(cell.source) if line.strip()]
+    return len([line for line in left if not line.startswith(("import ", "from "))])
+
+
 def words(prose: str) -> int:
     """Count the words of the prose, without code blocks, tags and formulas."""
     text = re.sub(r"```.*?```|<[^>]+>|\$[^$]*\$", " ", prose, flags=re.S)
@@ -146,7 +152,7 @@ def size(lesson: Notebook) -> Iterator[str]:
     if words(lesson.prose) not in WORDS:
         count = words(lesson.prose)
         yield f"{count} words, not {WORDS.start} to {WORDS.stop - 1}"
-    middle = median(len(lines(cell.source)) for cell in lesson.code)
+    middle = median(map(steps, lesson.code))
     if middle > MEDIAN_LINES:
         yield f"half of the code cells have {middle} lines or more"
 
