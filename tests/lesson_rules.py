@@ -46,7 +46,7 @@ MACHINE = re.compile(
     r"|0x[0-9a-f]{6,}|\b(?!127\.0\.0\.1\b|0\.0\.0\.0\b)\d{1,3}(\.\d{1,3}){3}\b"
 )
 CODE_LINES, MEDIAN_LINES, COLUMNS, OUTPUT_LINES = 20, 5, 79, 20
-CELLS, WORDS = range(20, 36), range(600, 1301)
+CELLS, WORDS = range(20, 36), range(600, 1401)
 
 
 @dataclass(frozen=True)
