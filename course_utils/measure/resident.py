@@ -79,9 +79,10 @@ def memory_limit(count: int) -> Iterator[None]:
     """Let a ``with`` block add at most `count` bytes to this process.
 
     Beyond that torch raises RuntimeError, "can't allocate memory", in place of the
-    system ending the process. The limit is one of address space, lifted at the end of
-    the block. Call `return_freed_memory` before the first large tensor is made: what
-    glibc has kept by then it hands out again, limit or not.
+    system ending the process. The limit is one of data that the process may write,
+    lifted at the end of the block; one of address space would not count the room that
+    each thread's heap has reserved. Call `return_freed_memory` before the first large
+    tensor is made: what glibc has kept by then it hands out again, limit or not.
 
     Raises ValueError for a count below 0, and RuntimeError where glibc has kept so
     much that the limit would not hold; OSError where the C library is not glibc.
@@ -100,12 +101,12 @@ def memory_limit(count: int) -> Iterator[None]:
         )
     import resource  # which Windows does not have
 
-    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (_status("VmSize") + count, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (_status("VmData") + count, hard))
     try:
         yield
     finally:
-        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
 
 def _glibc() -> ctypes.CDLL | None:
