@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from course_utils.exercises.answers import Attempt, Case, alike, is_list, words
+from course_utils.exercises.answers import Attempt, Case, alike, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import no_arguments, the_path
+from course_utils.exercises.wording import words
 from course_utils.text import these_ranks
+
+MAKING = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 
 
 def rank_and_size(case: Case, inputs: Inputs) -> list:
@@ -17,6 +20,12 @@ def joined(attempt: Attempt) -> str | None:
     """Look at how each rank joined the group."""
     for rank, call in attempt.calls("init_process_group"):
         given, size = call.arguments, attempt.case.world_size
+        for name in ("rank", "world_size"):
+            if isinstance(given[name], str):
+                return (
+                    f"Rank {rank} passed {name}={given[name]!r}, which is text: "
+                    "os.environ holds text, and a whole number is wanted."
+                )
         if given["store"] is None and (given["init_method"] or "env:").startswith(
             "env:"
         ):
@@ -31,6 +40,11 @@ def joined(attempt: Attempt) -> str | None:
         method = given["init_method"] or ""
         if given["store"] is None and attempt.inputs[rank][0] not in method:
             return "The ranks met at another place than the path that they were given."
+        if attempt.answers[rank].after.get("met") is False and attempt.right:
+            return (
+                f"The ranks met in a {given['store']}, and the path was not used: at "
+                "the path there is no file."
+            )
     return None
 
 
@@ -67,12 +81,16 @@ def even_ranks(case: Case, inputs: Inputs) -> list:
 
 def everyone_calls(attempt: Attempt) -> str | None:
     """new_group is for all ranks, members or not."""
-    calling = dict(attempt.calls("new_group"))
-    if not calling:
+    if not any(next(attempt.calls(name), None) for name in MAKING):
         return None if attempt.ranks("raised") else "No sub-group was made."
+    calling = dict(attempt.calls("new_group"))
     absent = [r for r in range(len(attempt.answers)) if r not in calling]
-    if absent and not any(
-        call.arguments["use_local_synchronization"] for call in calling.values()
+    if (
+        calling
+        and absent
+        and not any(
+            call.arguments["use_local_synchronization"] for call in calling.values()
+        )
     ):
         return (
             f"{these_ranks(absent).capitalize()} never called new_group: every rank of "
@@ -84,17 +102,44 @@ def everyone_calls(attempt: Attempt) -> str | None:
 def members(attempt: Attempt) -> str | None:
     """Look at who is in the group."""
     size = len(attempt.answers)
+    if even_group(attempt):
+        return None
     for rank, call in attempt.calls("new_group"):
         named = call.arguments["ranks"]
         if named is None:
             return "The group was made without naming its ranks, so all are in it."
         named = tuple(named) if is_list(named) else ()
+        beyond = [r for r in named if isinstance(r, int) and r >= size]
+        if beyond:
+            return (
+                f"Rank {rank} named {these_ranks(beyond)}, which a world of {size} "
+                "does not have: the even ranks follow from its size."
+            )
         odd = [r for r in named if isinstance(r, int) and r % 2]
         if odd:
             return f"Rank {rank} put {these_ranks(odd)} into the group of even ranks."
         if named and named != tuple(range(0, size, 2)):
             return f"Rank {rank} left even ranks out of the group."
     return None
+
+
+def even_group(attempt: Attempt) -> bool:
+    """Tell whether every even rank is in a group of all even ranks."""
+    size = len(attempt.answers)
+    evens = tuple(range(0, size, 2))
+    named = any(
+        is_list(call.arguments["ranks"]) and tuple(call.arguments["ranks"]) == evens
+        for _, call in attempt.calls("new_group")
+    )
+    there = [evens in attempt.answers[r].after.get("groups", ()) for r in evens]
+    return all(there) or named and not attempt.ranks("waited")
+
+
+def nobody_else(attempt: Attempt) -> str | None:
+    """The sub-groups that were made are others."""
+    if attempt.ranks("raised", "waited") or even_group(attempt):
+        return None
+    return "There is no group of all even ranks on the even ranks after the call."
 
 
 def place_in_group(attempt: Attempt) -> str | None:
@@ -120,8 +165,10 @@ EXERCISES = (
         oracle=rank_and_size,
         worlds=(4, 3, 2, 1),
         group=False,
+        twice=False,
         rules=(initialised, joined),
-        hints=(initialised, joined, swapped),
+        stops=(initialised, joined),
+        hints=(swapped,),
     ),
     Exercise(
         "2.2",
@@ -129,7 +176,8 @@ EXERCISES = (
         inputs=no_arguments,
         oracle=even_ranks,
         worlds=(4, 3, 2, 1),
-        rules=(everyone_calls, members),
-        hints=(everyone_calls, members, place_in_group),
+        rules=(everyone_calls, members, nobody_else),
+        stops=(everyone_calls, members),
+        hints=(place_in_group,),
     ),
 )

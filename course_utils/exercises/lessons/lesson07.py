@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+
 from course_utils.exercises.answers import Attempt, Case, alike, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import one_shard
+from course_utils.exercises.source import called, function
 from course_utils.pictures import Snapshot
 from course_utils.text import these_ranks
 
@@ -36,13 +39,16 @@ def own_mean(attempt: Attempt) -> str | None:
     )
 
 
-def roots(attempt: Attempt) -> str | None:
-    """The ranks name different roots."""
-    if any("the ranks disagree on the root" in a.error for a in attempt.answers):
-        return (
-            "The ranks name different roots: the root is one rank, and every rank "
-            "names the same one."
-        )
+def empty_root(attempt: Attempt) -> str | None:
+    """The root of the broadcast holds no mean."""
+    for _, call in attempt.calls("broadcast"):
+        src = call.arguments["src"]
+        sent = attempt.yours[src] if src in attempt.wrong() else None
+        if src and sent is not None and all(sent == yours for yours in attempt.yours):
+            return (
+                f"Rank {src} is the root of broadcast, so that every rank has what "
+                f"rank {src} held before, and not the mean."
+            )
     return None
 
 
@@ -57,7 +63,9 @@ def named_shards(case: Case, path: str) -> Inputs:
     for rank in range(case.world_size):
         pairs = []
         for place, name in enumerate(NAMES):
-            numbers = 100 * rank + 30 * place + torch.randperm(30, generator=generator)
+            # no order of values is that of the names, or the same on all ranks
+            first = 100 * rank + 30 * ((place + rank) % len(NAMES))
+            numbers = first + torch.randperm(30, generator=generator)
             shard = numbers[: case.shape[0]].to(getattr(torch, case.dtype))
             pairs.append((name, shard.to(device())))
         every.append((pairs,))
@@ -89,12 +97,27 @@ def mixed(attempt: Attempt) -> str | None:
                 part = held.values[start : start + size]
                 other, origin = shards.get(part, (name, rank))
                 if other != name:
+                    if iterates_set(attempt):
+                        return (
+                            f"On rank {rank}, {name!r} holds the {other!r} of rank "
+                            f"{origin}: a set has another order in every process, so "
+                            "the ranks gathered in different orders."
+                        )
                     return (
                         f"On rank {rank}, {name!r} holds the {other!r} of rank "
                         f"{origin}: the ranks gathered in different orders, and the "
                         "operations, shapes and dtypes fit all the same."
                     )
     return None
+
+
+def iterates_set(attempt: Attempt) -> bool:
+    """Tell whether the function makes a set."""
+    node = function(attempt.source, attempt.function)
+    return node is not None and any(
+        isinstance(n, (ast.Set, ast.SetComp)) or called(n) in ("set", "frozenset")
+        for n in ast.walk(node)
+    )
 
 
 def own_order(attempt: Attempt) -> str | None:
@@ -190,7 +213,8 @@ EXERCISES = (
         inputs=one_shard,
         oracle=mean_everywhere,
         shards=(((4,), "float32"), ((2, 2), "float32")),
-        hints=(own_mean, roots),
+        hints=(own_mean, empty_root),
+        tolerance=1e-5,
     ),
     Exercise(
         "7.2",
@@ -199,6 +223,7 @@ EXERCISES = (
         oracle=joined_by_name,
         shards=(((2,), "int64"),),
         hints=(mixed, own_order),
+        unordered=True,
     ),
     Exercise(
         "7.3",
@@ -206,7 +231,8 @@ EXERCISES = (
         inputs=uneven_batches,
         oracle=sums_by_round,
         shards=(((2,), "int64"),),
-        hints=(too_few, last_again, alone),
+        forms=(alone, too_few),
+        hints=(last_again,),
         may_share=True,
     ),
 )

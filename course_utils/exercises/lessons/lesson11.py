@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import zlib
 
 from course_utils.exercises.answers import Attempt, Case
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import one_shard
+from course_utils.exercises.places import numbers as numbers_in
+from course_utils.exercises.source import function, returns
 from course_utils.pictures import Snapshot
+from course_utils.text import these_ranks
 
 # Small whole numbers as float64, and powers of two to divide by: every way to add,
 # multiply and divide gives the same bits.
 ROWS = ((3,), "float64", None, (2, 0, 2, 4)), ((2,), "float64", None, (1, 3, 4, 0))
 EQUAL = (((4,), "float64"), ((2, 3), "float64"))
 NO_GRAPH = "does not require grad"
+CLOSE = 1e-9  # of a gradient in float64: the order of sums does not matter
 
 
 def fourth_power(full):
@@ -66,10 +71,42 @@ def gradient_of_mean(case: Case, inputs: Inputs) -> list:
 def no_history(attempt: Attempt) -> str | None:
     """backward() found nothing to follow."""
     if any(NO_GRAPH in answer.error for answer in attempt.answers):
+        if "requires_grad" not in attempt.source:
+            return (
+                "Nothing requires a gradient, so backward() finds no history: what is "
+                "given does not, and a clone of it may with requires_grad_()."
+            )
         return (
             "What backward() started from has no history: gathered buffers lead back "
             "to no shard."
         )
+    return None
+
+
+def no_leaf(attempt: Attempt) -> str | None:
+    """`.grad` is None."""
+    node = function(attempt.source, attempt.function)
+    if any(yours is not None for yours in attempt.yours) or node is None:
+        return None
+    given = [v for v in returns(node) if isinstance(v, ast.Attribute)]
+    if any(value.attr == "grad" for value in given):
+        return (
+            "`.grad` is None: backward() leaves a gradient at leaves that it comes to. "
+            "What is computed from one, as by clone(), is no leaf."
+        )
+    return None
+
+
+def not_a_number(attempt: Attempt) -> str | None:
+    """NaN, of a mean over nothing."""
+    for rank in attempt.wrong():
+        if any(value != value for value in numbers_in(attempt.yours[rank])):
+            empty = [r for r, n in enumerate(attempt.case.sizes) if not n]
+            of = f", as of {these_ranks(empty)}" if empty else ""
+            return (
+                f"Rank {rank} returns NaN: the mean over no rows{of} is 0 / 0, and in "
+                "a sum it spoils all others."
+            )
     return None
 
 
@@ -155,6 +192,17 @@ def which_mean(attempt: Attempt) -> str | None:
             "That is the mean of the ranks' means: a rank with few rows counts as much "
             "as one with many."
         )
+    filled = [column for column in zip(*means, strict=True)]
+    if near(yours[first], [sum(column) / len(column) for column in filled]):
+        return (
+            "That is the mean of the ranks' means: a rank with few rows counts as much "
+            "as one with many."
+        )
+    if all(sizes[r] and near(yours[r], [v / sizes[r] for v in total]) for r in wrong):
+        return (
+            f"Rank {first} divides the sum by the number of its own rows; there are "
+            f"{sum(sizes)} in all."
+        )
     if near(yours[first], total):
         return f"That is the gradient of the sum over all {sum(sizes)} rows, undivided."
     if near(yours[first], [v / len(sizes) for v in total]):
@@ -197,7 +245,10 @@ EXERCISES = (
         oracle=pieces_of_gradient,
         worlds=(4, 2, 1),
         shards=EQUAL,
-        hints=(no_history, own_shard_only, whole_gradient, times),
+        stops=(no_history,),
+        forms=(no_leaf, whole_gradient),
+        hints=(own_shard_only, times),
+        tolerance=CLOSE,
     ),
     Exercise(
         "11.2",
@@ -205,6 +256,9 @@ EXERCISES = (
         inputs=weight_and_rows,
         oracle=gradient_of_mean,
         shards=ROWS,
-        hints=(no_history, which_mean, times),
+        stops=(no_history,),
+        forms=(no_leaf,),
+        hints=(not_a_number, which_mean, times),
+        tolerance=CLOSE,
     ),
 )

@@ -89,14 +89,21 @@ def which_accuracy(attempt: Attempt) -> str | None:
         yours = attempt.yours[rank]
         if type(yours) not in (int, float):
             continue
-        if yours == sum(every) and yours != 1:
-            return "That is the number of right samples, not their share."
         for samples, why in wrongly_counted(deal, rank, count):
             right = sum(every[s] for s in samples)
             if samples and abs(yours - right / len(samples)) < 1e-6:
                 return why
         if abs(yours * count - sum(every[s] for own in deal for s in own)) < 1e-6:
             return "The right ones of the padding are counted, too."
+    return None
+
+
+def number(attempt: Attempt) -> str | None:
+    """How many, instead of which share."""
+    right = sum(truths(attempt.case.count))
+    yours = [attempt.yours[rank] for rank in attempt.wrong()]
+    if right > 1 and right in yours and type(yours[0]) in (int, float):
+        return "That is the number of right samples, not their share."
     return None
 
 
@@ -159,6 +166,22 @@ def which_matrix(attempt: Attempt) -> str | None:
     return None
 
 
+def lost_repeats(attempt: Attempt) -> str | None:
+    """`matrix[labels, predicted] += 1` counts a pair once, however often it comes."""
+    once = [0] * CLASSES**2
+    for labels, predicted, classes in attempt.inputs:
+        for i, j in set(zip(labels.values, predicted.values, strict=True)):
+            once[i * classes + j] += 1
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        if isinstance(yours, Snapshot) and yours.values == tuple(once):
+            return (
+                "A pair that a rank has several times is counted once: with an index "
+                "that repeats, `m[i, j] += 1` adds once."
+            )
+    return None
+
+
 def transposed(matrix: Snapshot) -> tuple:
     """Return the values of a square matrix, column by column."""
     size = matrix.shape[0]
@@ -199,7 +222,9 @@ EXERCISES = (
         oracle=accuracy,
         worlds=WORLDS,
         shards=data_sets(COUNTS),
+        forms=(number,),
         hints=(which_accuracy,),
+        tolerance=1e-6,
     ),
     Exercise(
         "12.2",
@@ -209,6 +234,7 @@ EXERCISES = (
         worlds=WORLDS,
         shards=data_sets(NUMBERS),
         rules=(only_sums,),
-        hints=(out_of_step, only_sums, unequal_sums, which_matrix),
+        stops=(only_sums, out_of_step, unequal_sums),
+        hints=(which_matrix, lost_repeats),
     ),
 )

@@ -1,0 +1,151 @@
+"""Where the values of a result came from, and where they should stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from course_utils.exercises.answers import Attempt, alike, is_list
+from course_utils.exercises.forms import both_tensors
+from course_utils.exercises.wording import listed, start
+from course_utils.pictures import Snapshot
+from course_utils.text import these_ranks
+
+
+def missing_block(attempt: Attempt) -> str | None:
+    """Nothing of some rank's input is in the result, and should be."""
+    owner = owners(attempt)
+    for rank in attempt.wrong():
+        values = list(numbers(attempt.yours[rank]))
+        want = ranks_of(numbers(attempt.expected[rank]), owner)
+        have = ranks_of(values, owner)
+        if not values or None in want or not want - have:
+            continue
+        if have == {rank} and len(want) > 1:
+            return f"Rank {rank} returned nothing but its own; the others' are missing."
+        missing = want - have
+        zeros = ": there are zeros instead" if 0 in values and 0 not in owner else ""
+        if missing == {rank}:
+            return f"On rank {rank} its own part is missing from the result{zeros}."
+        return (
+            f"On rank {rank} nothing of {these_ranks(missing)} is in the result{zeros}."
+        )
+    return None
+
+
+def owners(attempt: Attempt) -> dict[Any, int | None]:
+    """Return whose input holds each value; None for a value of several ranks."""
+    found: dict[Any, int | None] = {}
+    for rank, given in enumerate(attempt.inputs):
+        for value in numbers(given):
+            found[value] = rank if found.get(value, rank) == rank else None
+    return found
+
+
+def ranks_of(values: Any, owner: dict[Any, int | None]) -> set[int | None]:
+    """Return the ranks that values came from; None among them: not from an input."""
+    foreign = object()
+    found = {owner.get(value, foreign) for value in values}
+    return {None if rank is foreign else rank for rank in found - {None}}
+
+
+def numbers(value: Any) -> Iterator[Any]:
+    """Yield the elements of all tensors in a value."""
+    if isinstance(value, Snapshot):
+        yield from value.values
+    elif is_list(value):
+        for item in value:
+            yield from numbers(item)
+
+
+def one_shard(attempt: Attempt) -> str | None:
+    """The same shard in every place."""
+    found = attempt.difference()
+    if not both_tensors(found) or found.item is None:
+        return None
+    order = origins(attempt, found.rank)
+    if len(order) > 1 and len(set(order)) == 1 and order[0] is not None:
+        return f"Every item of rank {found.rank}'s list is rank {order[0]}'s shard."
+    return None
+
+
+def own_first(attempt: Attempt) -> str | None:
+    """Lists in the order of arrival round a ring."""
+    size = len(attempt.answers)
+    orders = [origins(attempt, rank) for rank in range(size)]
+    turned = all(
+        sorted(o, key=str) == list(range(size)) and o[0] == rank
+        for rank, o in enumerate(orders)
+    )
+    if size > 1 and turned:
+        return (
+            "Every list starts with the rank's own shard; item i must be rank i's "
+            "shard on every rank."
+        )
+    return None
+
+
+def other_order(attempt: Attempt) -> str | None:
+    """All shards are there, in another order."""
+    found = attempt.difference()
+    if not both_tensors(found) or found.item is None:
+        return None
+    order = origins(attempt, found.rank)
+    if None not in order and sorted(order) == list(range(len(order))):
+        return (
+            f"Rank {found.rank}'s list has every shard, but those of ranks "
+            f"{', '.join(map(str, order))}, in this order, instead of rank order."
+        )
+    return None
+
+
+def untouched(attempt: Attempt) -> str | None:
+    """A buffer of zeros."""
+    found = attempt.difference()
+    if not both_tensors(found) or any(found.yours.values):
+        return None
+    if not found.yours.values:
+        return None
+    where = "the result" if found.item is None else f"item {found.item}"
+    return f"On rank {found.rank} {where} is all zeros."
+
+
+def reordered(attempt: Attempt) -> str | None:
+    """The right elements in other places."""
+    for rank in attempt.wrong():
+        want = list(numbers(attempt.expected[rank]))
+        have = list(numbers(attempt.yours[rank]))
+        if (
+            len(want) > 1
+            and want != have
+            and sorted(want, key=str) == sorted(have, key=str)
+        ):
+            return f"Rank {rank}'s result has the right elements in another order."
+    return None
+
+
+def origins(attempt: Attempt, rank: int) -> list[int | None]:
+    """Tell of each item of a rank's list which place it has in the expected one."""
+    expected, yours = attempt.expected[rank], attempt.yours[rank]
+    if not (is_list(expected) and is_list(yours) and len(expected) == len(yours)):
+        return []
+    return [
+        next((i for i, want in enumerate(expected) if alike(want, item)), None)
+        for item in yours
+    ]
+
+
+def same_everywhere(attempt: Attempt) -> str | None:
+    """Each rank has something else, where all should have the same."""
+    values = [repr(value) for value in attempt.yours]
+    wants = {repr(value) for value in attempt.expected}
+    wrong = attempt.wrong()
+    if len(wants) > 1 or len(set(values)) < 2 or len(wrong) < len(values):
+        return None
+    return f"{start(range(len(values)))} have different results: {listed_as(attempt)}."
+
+
+def listed_as(attempt: Attempt) -> str:
+    """Write how many different results there are."""
+    different = {repr(value) for value in attempt.yours}
+    return f"{listed([len(different)])} different ones"
