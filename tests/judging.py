@@ -1,9 +1,9 @@
 """Try the answers of a corpus on real ranks, and compare what `check` says of them.
 
-A corpus is a module of `exercises/corpus`, and holds data alone: NAMES, the function and
-parameters of each exercise; IMPORTS, what the answers use beside torch; RIGHT, rows of
-exercise and answer; WRONG, rows of exercise, answer and words that the verdict has in
-it. An answer is the body of the function, or the whole of it.
+A corpus is a module of `exercises/corpus`, and holds data alone: NAMES, the function
+and parameters of each exercise; IMPORTS, what the answers use beside torch; RIGHT, rows
+of exercise and answer; WRONG, rows of exercise, answer and words that the verdict has
+in it. An answer is the body of the function, or the whole of it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def source(corpus: ModuleType, exercise: str, answer: str) -> str:
     name = head.partition("(")[0]
     if f"def {name}(" in answer or f"{name} =" in answer:
         return f"{IMPORTS}{corpus.IMPORTS}{answer}\n"
-    lines = "\n".join(f"    {line}" for line in [PLACES, *answer.splitlines()])
+    lines = "\n".join(
+        f"    {line}" for line in [PLACES, *answer.strip("\n").splitlines()]
+    )
     return f"{IMPORTS}{corpus.IMPORTS}def {head}:\n{lines}\n"
 
 

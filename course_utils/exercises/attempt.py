@@ -15,6 +15,7 @@ from typing import Any
 from IPython import get_ipython
 from torch import distributed as dist
 
+from course_utils import concat
 from course_utils.exercises.answers import Answer, Case
 from course_utils.exercises.evidence import cell_of, changes, doings, outside
 from course_utils.exercises.exercise import Exercise
@@ -106,7 +107,7 @@ def judged(exercise: Exercise, expected: Any, yours: Any, given: tuple) -> dict:
         "aliases": aliases,
         "shares": shares,
         "differs": None if right else first_place(expected, yours),
-        "seen": exercise.look(expected, yours) if exercise.look else {},
+        "seen": exercise.look(yours, expected) if exercise.look else {},
     }
 
 
@@ -144,6 +145,8 @@ def whereabouts(tb: TracebackType | None) -> tuple[RankState, str]:
         if filename == WRAPPER or filename == LIBRARY:
             call, inner = tb.tb_frame.f_code.co_name, tb.tb_frame
             break
+        if tb.tb_frame.f_code.co_name in concat.__all__:
+            call = call or tb.tb_frame.f_code.co_name
         if filename == WRAPPERS and "func" in names:
             call = names["func"].__name__  # as good as in it
         if is_cell(filename):

@@ -50,8 +50,9 @@ class Doings:
             self.waits += name == "wait"
             self.asked |= name in ASKING
         elif event == "return" and frame.f_back is not None:
-            if is_cell(frame.f_back.f_code.co_filename):
-                self._returned(frame.f_code.co_name, value)
+            inside, back = frame.f_code, frame.f_back.f_code
+            if is_cell(back.co_filename) and not is_cell(inside.co_filename):
+                self._returned(inside.co_name, value)
 
     def _call(self, frame: FrameType) -> None:
         name, values = frame.f_code.co_name, frame.f_locals

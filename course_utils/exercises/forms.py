@@ -203,7 +203,7 @@ def only_some(attempt: Attempt) -> str | None:
     """Right on some ranks, and nothing known of the others."""
     wrong = attempt.wrong()
     right = [r for r in range(len(attempt.answers)) if r not in wrong]
-    if not right or not wrong or not attempt.ended:
+    if not right or not wrong or any(attempt.expected[r] is None for r in right):
         return None
     verb = plural(right, "has", "have")
     return f"{start(right)} {verb} the right result, {these_ranks(wrong)} not."

@@ -21,16 +21,63 @@ def missing_block(attempt: Attempt) -> str | None:
         have = ranks_of(values, owner)
         if not values or None in want or not want - have:
             continue
-        if have == {rank} and len(want) > 1:
-            return f"Rank {rank} returned nothing but its own; the others' are missing."
         missing = want - have
-        zeros = ": there are zeros instead" if 0 in values and 0 not in owner else ""
+        foreign = {value for value in values if value not in owner}
+        zeros = ""
+        if foreign:
+            zeros = (
+                ": there are zeros instead" if foreign == {0} else ", but other numbers"
+            )
         if missing == {rank}:
             return f"On rank {rank} its own part is missing from the result{zeros}."
         return (
             f"On rank {rank} nothing of {these_ranks(missing)} is in the result{zeros}."
         )
     return None
+
+
+def only_own(attempt: Attempt) -> str | None:
+    """Nothing of other ranks is in the result, and should be."""
+    owner = owners(attempt)
+    for rank in attempt.wrong():
+        want = ranks_of(numbers(attempt.expected[rank]), owner)
+        have = ranks_of(numbers(attempt.yours[rank]), owner)
+        if have == {rank} and len(want) > 1 and None not in want:
+            return f"Rank {rank} returned nothing but its own; the others' are missing."
+    return None
+
+
+def multiple(attempt: Attempt) -> str | None:
+    """All ranks have one multiple of what is right."""
+    factors = {factor(attempt, rank) for rank in attempt.wrong()}
+    found = factors.pop() if len(factors) == 1 else None
+    if found is None:
+        return None
+    what = f"{found:g} times" if found > 1 else f"1 / {1 / found:g} of"
+    size = attempt.case.world_size
+    ranks = f"; there are {size} ranks" if size in (found, round(1 / found, 9)) else ""
+    return f"The result is {what} the expected one{ranks}."
+
+
+def factor(attempt: Attempt, rank: int) -> float | None:
+    """Return f with yours == f * expected on a rank, None if there is none."""
+    pair = attempt.expected[rank], attempt.yours[rank]
+    want, have = (list(numbers(v)) or [v] for v in pair)
+    if len(want) != len(have) or not all(map(is_number, [*want, *have])):
+        return None
+    found = [h / w for w, h in zip(want, have, strict=True) if w]
+    if not found or max(found) - min(found) > 1e-6 * abs(found[0]) or found[0] <= 0:
+        return None
+    whole = found[0] if found[0] > 1 else 1 / found[0]
+    near = round(whole)
+    if near < 2 or abs(whole - near) > 1e-5 * near:
+        return None
+    return float(near) if found[0] > 1 else 1 / near
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a value is a number, and no truth."""
+    return type(value) in (int, float)
 
 
 def owners(attempt: Attempt) -> dict[Any, int | None]:

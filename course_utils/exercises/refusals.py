@@ -55,6 +55,20 @@ def none_kept(attempt: Attempt) -> str | None:
     )
 
 
+def none_elsewhere(attempt: Attempt) -> str | None:
+    """Some ranks work on a None where others have something."""
+    failed, went = attempt.ranks("raised"), attempt.ranks("returned")
+    if not went or len(failed) + len(went) < len(attempt.answers):
+        return None
+    if not failed or any("None" not in attempt.answers[r].error for r in failed):
+        return None
+    return (
+        f"{start(failed)} failed on None where {these_ranks(went)} went through: what "
+        f"they work on there, only {these_ranks(went)} "
+        f"{plural(went, 'holds', 'hold')}."
+    )
+
+
 def told_by_guard(attempt: Attempt) -> str | None:
     """Say what the guard has found, with what the ranks passed."""
     for rank in attempt.ranks("raised"):
@@ -191,7 +205,12 @@ def one_tensor(whole: Form, own: Form, size: int, call: Call) -> str | None:
             f"The tensor that {call.name} fills is {whole.dtype} and the shard "
             f"{own.dtype}: both need one dtype."
         )
-    if own.shape and whole.shape != (size * own.shape[0], *own.shape[1:]):
+    if not own.shape:
+        return (
+            f"The piece that {call.name} sends has no dimension, and the pieces are to "
+            "stand along dim 0: it must have shape (1,), as of torch.tensor([n])."
+        )
+    if whole.shape != (size * own.shape[0], *own.shape[1:]):
         return (
             f"The tensor that {call.name} fills has shape {whole.shape}; for {size} "
             f"shards {own.shape} it must be {(size * own.shape[0], *own.shape[1:])}, "

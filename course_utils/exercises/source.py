@@ -20,6 +20,7 @@ FILLS = {  # collectives that return None, and what they fill
     "reduce": "the tensor of the root, in place",
     "scatter": "the tensor that it gets first",
     "barrier": "nothing",
+    "backward": "`.grad` of the leaves",
 }
 BEGIN = ("isend", "irecv", "batch_isend_irecv")  # these return work to wait for
 Function = ast.FunctionDef

@@ -144,6 +144,9 @@ def nobody_else(attempt: Attempt) -> str | None:
 
 def place_in_group(attempt: Attempt) -> str | None:
     """Look at what each rank returned."""
+    evens = [r for r in range(len(attempt.answers)) if not r % 2]
+    if all(attempt.yours[r] == attempt.expected[r][::-1] for r in evens):
+        return "Number and size are in the other order."
     for rank, yours in enumerate(attempt.yours):
         if alike(yours, attempt.expected[rank]) or attempt.ranks("raised", "waited"):
             continue

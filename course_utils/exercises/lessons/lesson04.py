@@ -119,17 +119,6 @@ def joined_numbers(attempt: Attempt) -> str | None:
     return None
 
 
-def failed_elsewhere(attempt: Attempt) -> str | None:
-    """All but rank 0 work on a whole that they do not hold."""
-    others = list(range(1, attempt.case.world_size))
-    if attempt.ranks("raised") == others and attempt.answers[0].right:
-        return (
-            f"{these_ranks(others).capitalize()} failed where rank 0 went through: "
-            "only rank 0 holds the whole."
-        )
-    return None
-
-
 def returned_elsewhere(attempt: Attempt) -> str | None:
     """Others than rank 0 return something."""
     more = [r for r in attempt.wrong() if r and attempt.yours[r] is not None]
@@ -182,7 +171,7 @@ EXERCISES = (
         oracle=mean_on_the_root,
         shards=MEANS,
         rules=(everyone_holds_it, list_elsewhere, root_elsewhere),
-        stops=(joined_numbers, failed_elsewhere),
+        stops=(joined_numbers,),
         forms=(returned_elsewhere,),
         hints=(which_mean,),
         tolerance=CLOSE,

@@ -199,7 +199,10 @@ def which_order(attempt: Attempt) -> str | None:
         return "The result is cut at the wrong end: what the sampler adds comes last."
     if have == parts[found.rank]:
         return f"Rank {found.rank} returns its own part."
-    if have == sorted(want) and len(want) > 1:
+    backward = [sample for row in zip(*parts[::-1], strict=True) for sample in row]
+    if have == backward[:length] and have != want:
+        return "The samples are dealt from the last rank to the first."
+    if have in (sorted(want), sorted(dealt)[:length]) and len(want) > 1:
         return "The samples are sorted by value; in the dataset they are not."
     if have != want and sorted(have) == sorted(want):
         return "Every sample is there once, but not in the order of the dataset."

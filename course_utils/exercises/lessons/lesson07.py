@@ -39,6 +39,22 @@ def own_mean(attempt: Attempt) -> str | None:
     )
 
 
+def which_divisor(attempt: Attempt) -> str | None:
+    """The sum of all, divided by something else than their number."""
+    values = [value for (shard,) in attempt.inputs for value in shard.values]
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        if not isinstance(yours, Snapshot) or len(yours.values) != 1:
+            return None
+        for by in range(1, len(values)):
+            if abs(yours.values[0] * by - sum(values)) <= 1e-5 * sum(values):
+                how = f"divided by {by}" if by > 1 else "not divided"
+                return (
+                    f"That is the sum of all elements, {how}; there are {len(values)}."
+                )
+    return None
+
+
 def empty_root(attempt: Attempt) -> str | None:
     """The root of the broadcast holds no mean."""
     for _, call in attempt.calls("broadcast"):
@@ -193,6 +209,22 @@ def last_again(attempt: Attempt) -> str | None:
     return None
 
 
+def not_zeros(attempt: Attempt) -> str | None:
+    """The first wrong sum is one to which a rank had nothing to add."""
+    found = attempt.difference()
+    if found is None or found.item is None:
+        return None
+    batches = [given for (given,) in attempt.inputs]
+    late = [rank for rank, own in enumerate(batches) if found.item >= len(own)]
+    if not late or len(attempt.wrong()) < len(batches):
+        return None
+    return (
+        f"In round {found.item}, {these_ranks(late)} had no batch left and "
+        f"{'count' if len(late) > 1 else 'counts'} as zeros; rounds before it are "
+        "right."
+    )
+
+
 def lists(attempt: Attempt) -> list[int]:
     """Return the ranks that returned a wrong list."""
     return [r for r in attempt.wrong() if is_list(attempt.yours[r])]
@@ -201,7 +233,7 @@ def lists(attempt: Attempt) -> list[int]:
 def alone(attempt: Attempt) -> str | None:
     """A rank adds up nothing but its own batches."""
     own = [r for r in lists(attempt) if alike(attempt.yours[r], attempt.inputs[r][0])]
-    if not own:
+    if not own or own != attempt.wrong():
         return None
     return f"{these_ranks(own).capitalize()} returned batches, not sums over the ranks."
 
@@ -213,7 +245,7 @@ EXERCISES = (
         inputs=one_shard,
         oracle=mean_everywhere,
         shards=(((4,), "float32"), ((2, 2), "float32")),
-        hints=(own_mean, empty_root),
+        hints=(own_mean, which_divisor, empty_root),
         tolerance=1e-5,
     ),
     Exercise(
@@ -232,7 +264,7 @@ EXERCISES = (
         oracle=sums_by_round,
         shards=(((2,), "int64"),),
         forms=(alone, too_few),
-        hints=(last_again,),
+        hints=(last_again, not_zeros),
         may_share=True,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 
+from course_utils.exercises import endings
 from course_utils.exercises.answers import Attempt, Case, alike, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.places import numbers as elements
@@ -98,7 +99,8 @@ def empty_handed(attempt: Attempt) -> str | None:
             "send: an empty shard or list needs a way through the function, too."
         )
     waiting, gone = attempt.ranks("waited"), attempt.ranks("returned")
-    if waiting and gone and set(gone) <= set(empty):
+    calls = {endings.state(attempt.answers[rank]).name for rank in waiting}
+    if len(calls) == 1 and gone and set(gone) <= set(empty):
         return (
             f"{these_ranks(gone).capitalize()}, with nothing to send, returned while "
             "the others waited: who holds nothing has to take part all the same."

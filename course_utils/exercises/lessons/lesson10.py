@@ -132,6 +132,7 @@ def one_step(attempt: Attempt) -> str | None:
         "fits one step and predicts W−1 of them": steps * fitted.seconds(1, ASKED),
         "fits W−1 steps and predicts one": Link(latency, bandwidth).seconds(1, ASKED),
         "leaves the latency out": fitted.seconds(0, ASKED),
+        "is the latency, without the time of the bytes": steps * latency,
     }
     for what, time in candidates.items():
         if abs(yours - 1e6 * time) < 2 and attempt.expected[0] != yours:

@@ -148,6 +148,20 @@ def factor(want: tuple, got: tuple) -> float | None:
     return round(found[0], 9)
 
 
+def added_up(attempt: Attempt) -> str | None:
+    """Gradients of different shards, added."""
+    columns = zip(*[want.values for want in attempt.expected], strict=True)
+    total = [sum(column) for column in columns]
+    if len(attempt.expected) > 1 and all(
+        isinstance(g, Snapshot) and near(g.values, total) for g in attempt.yours
+    ):
+        return (
+            "The gradients of different shards are added up; each rank keeps the one "
+            "of its own shard."
+        )
+    return None
+
+
 def own_shard_only(attempt: Attempt) -> str | None:
     """The loss of each rank's own shard, without the others."""
     size = attempt.case.world_size
@@ -198,11 +212,14 @@ def which_mean(attempt: Attempt) -> str | None:
             "That is the mean of the ranks' means: a rank with few rows counts as much "
             "as one with many."
         )
-    if all(sizes[r] and near(yours[r], [v / sizes[r] for v in total]) for r in wrong):
+    if all(near(yours[r], [v / max(sizes[r], 1) for v in total]) for r in wrong):
         return (
             f"Rank {first} divides the sum by the number of its own rows; there are "
             f"{sum(sizes)} in all."
         )
+    rows = [row for _, shard in attempt.inputs for row in rows_of(shard)]
+    if near(yours[first], [sum(c) / len(rows) for c in zip(*rows, strict=True)]):
+        return "That is the gradient of the mean of shard @ weight, without the square."
     if near(yours[first], total):
         return f"That is the gradient of the sum over all {sum(sizes)} rows, undivided."
     if near(yours[first], [v / len(sizes) for v in total]):
@@ -220,14 +237,17 @@ def which_mean(attempt: Attempt) -> str | None:
 
 def gradient_of_sum(weight: Snapshot, shard: Snapshot) -> list[float]:
     """Return the gradient of the sum of squares over the rows of one shard."""
-    width = len(weight.values)
-    flat = shard.values
-    rows = [flat[i : i + width] for i in range(0, len(flat), width)]
-    result = [0.0] * width
-    for row in rows:
+    result = [0.0] * len(weight.values)
+    for row in rows_of(shard):
         out = sum(a * b for a, b in zip(row, weight.values, strict=True))
         result = [r + 2 * out * a for r, a in zip(result, row, strict=True)]
     return result
+
+
+def rows_of(shard: Snapshot) -> list[tuple]:
+    """Return the rows of a shard."""
+    width = shard.shape[-1]
+    return [shard.values[i : i + width] for i in range(0, len(shard.values), width)]
 
 
 def near(some: tuple, others: list) -> bool:
@@ -247,7 +267,7 @@ EXERCISES = (
         shards=EQUAL,
         stops=(no_history,),
         forms=(no_leaf, whole_gradient),
-        hints=(own_shard_only, times),
+        hints=(own_shard_only, added_up, times),
         tolerance=CLOSE,
     ),
     Exercise(

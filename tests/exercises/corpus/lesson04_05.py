@@ -105,6 +105,156 @@ RIGHT = [
         "    full[r::world_size] = parts[r]\n"
         "return full[:length].clone()",
     ),
+    (
+        "4.1",
+        """
+total = shard.sum() / (shard.numel() * world_size)
+dist.reduce(total, 0)
+return total.item() if rank == 0 else None
+""",
+    ),
+    (
+        "4.1",
+        """
+parts = [None] * world_size if rank == 0 else None
+dist.gather_object(shard.tolist(), parts)
+if rank:
+    return None
+return torch.tensor(parts, dtype=torch.float64).mean().item()
+""",
+    ),
+    (
+        "4.1",
+        """
+if rank:
+    dist.send(shard.sum(), 0)
+    return None
+total = shard.sum()
+for src in range(1, world_size):
+    other = torch.empty((), dtype=shard.dtype)
+    dist.recv(other, src)
+    total += other
+return total.item() / world_size / shard.numel()
+""",
+    ),
+    (
+        "4.1",
+        """
+total = shard.sum()
+dist.all_reduce(total)
+if rank == 0:
+    return float(total) / (world_size * shard.numel())
+""",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).msort().chunk(world_size))
+mine = torch.empty_like(shard)
+dist.scatter(mine, chunks)
+return mine
+""",
+    ),
+    (
+        "4.2",
+        """
+if rank:
+    dist.send(shard, 0)
+    mine = torch.empty_like(shard)
+    dist.recv(mine, 0)
+    return mine
+parts = [shard.clone()] + [torch.empty_like(shard) for _ in range(world_size - 1)]
+for src in range(1, world_size):
+    dist.recv(parts[src], src)
+chunks = torch.cat(parts).sort().values.chunk(world_size)
+for dst in range(1, world_size):
+    dist.send(chunks[dst], dst)
+return chunks[0].clone()
+""",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+box = [None]
+chunks = list(torch.cat(parts).sort().values.chunk(world_size)) if rank == 0 else None
+dist.scatter_object_list(box, chunks)
+return box[0].clone()
+""",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+if rank == 0:
+    full = torch.cat(parts).sort().values
+else:
+    full = shard.new_empty(world_size * len(shard))
+dist.broadcast(full, 0)
+return full.chunk(world_size)[rank].clone()
+""",
+    ),
+    (
+        "5.1",
+        """
+flat = torch.empty((world_size * shard.shape[0], *shard.shape[1:]), dtype=shard.dtype)
+dist.all_gather_into_tensor(flat, shard)
+return torch.cat(flat.chunk(world_size), dim)
+""",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size * shard.numel())
+dist.all_gather_single(flat, shard.flatten())
+return torch.cat(list(flat.view(world_size, *shard.shape)), dim=dim)
+""",
+    ),
+    (
+        "5.2",
+        """
+from course_utils.concat import all_gather_list
+parts = all_gather_list(part)
+return torch.stack(parts).transpose(0, 1).flatten(0, 1)[:length]
+""",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.stack([parts[i % world_size][i // world_size] for i in range(length)])
+""",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+rows = [row for deal in zip(*parts) for row in deal]
+return torch.stack(rows[:length])
+""",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.cat([torch.stack(rows) for rows in zip(*parts)])[:length]
+""",
+    ),
 ]
 
 WRONG = [
@@ -347,5 +497,468 @@ WRONG = [
         "5.2",
         "if rank == 0:\n" + "\n".join(f"    {line}" for line in ORDER.splitlines()),
         "Line 9 stands under `if rank == 0:`, so ranks 1–3 never came to all_gather",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts if rank == 0 else [])
+return torch.stack(parts).mean().item() if rank == 0 else None
+""",
+        "Rank 1 passed an empty list to gather; only the root",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+return torch.cat(parts).mean().item() if rank == 0 else None
+""",
+        "torch.cat refuses tensors without a dimension",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(parts, shard)
+return torch.stack(parts).mean().item() if rank == 0 else None
+""",
+        "list and tensor the wrong way round",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+return torch.stack(parts).mean()
+""",
+        "failed on None where rank 0 went through",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+return dist.gather(shard, parts)
+""",
+        "gather itself returns None",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty(shard.shape) for _ in range(world_size)]
+dist.gather(shard, parts)
+return torch.stack(parts).mean().item() if rank == 0 else None
+""",
+        "a tensor to send of (2,) float64 and a list with one of (2,) float32",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+return int(torch.stack(parts).mean()) if rank == 0 else None
+""",
+        "is a whole number, where a float",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+return torch.stack(parts).median().item() if rank == 0 else None
+""",
+        "No known cause fits",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+return torch.stack(parts).mean(0).tolist() if rank == 0 else None
+""",
+        "is a list of 2, where a float",
+    ),
+    (
+        "4.1",
+        """
+dist.reduce(shard, 0)
+return shard.mean().item() / world_size if rank == 0 else None
+""",
+        "changed its input",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == world_size - 1:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts, dst=world_size - 1)
+if rank == world_size - 1:
+    return torch.stack(parts).mean().item()
+""",
+        "here rank 0 is the root",
+    ),
+    (
+        "4.1",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size - 1)]
+dist.gather(shard, parts)
+return torch.stack(parts).mean().item() if rank == 0 else None
+""",
+        "one tensor for each of the 4 ranks, and has 3",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+mine = torch.empty(len(shard))
+dist.scatter(mine, chunks)
+return mine
+""",
+        "to receive into of (3,) float32 and a list with one of (3,) int64",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+mine = torch.empty_like(shard)
+return dist.scatter(mine, chunks)
+""",
+        "scatter itself returns None",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+chunks = chunks or []
+mine = torch.empty_like(shard)
+dist.scatter(mine, chunks)
+return mine
+""",
+        "Rank 1 passed an empty list to scatter",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+dist.scatter(shard, chunks)
+return shard
+""",
+        "changed its input",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+mine = torch.empty_like(shard)
+dist.scatter(chunks, mine)
+return mine
+""",
+        "list and tensor the wrong way round",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = [p.sort().values for p in parts]
+mine = torch.empty_like(shard)
+dist.scatter(mine, chunks)
+return mine
+""",
+        "Rank 0 returned nothing but its own",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().indices.chunk(world_size))
+mine = torch.empty_like(shard)
+dist.scatter(mine, chunks)
+return mine
+""",
+        "On rank 0 nothing of ranks 0, 2–3 is in the result, but other",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 1:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts, dst=1)
+chunks = None
+if rank == 1:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+mine = torch.empty_like(shard)
+dist.scatter(mine, chunks, src=1)
+return mine
+""",
+        "gathers on rank 1; here rank 0 is the root",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+return chunks[rank]
+""",
+        "failed on None where rank 0 went through",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+mine = torch.zeros_like(shard)
+dist.scatter(mine, chunks, async_op=True)
+return mine
+""",
+        "never waits for the work that scatter returned",
+    ),
+    (
+        "4.2",
+        """
+parts = None
+if rank == 0:
+    parts = [torch.empty_like(shard) for _ in range(world_size)]
+dist.gather(shard, parts)
+chunks = None
+if rank == 0:
+    chunks = list(torch.cat(parts).sort().values.chunk(world_size))
+mine = torch.zeros_like(shard)
+if rank == 0:
+    mine = chunks[0].clone()
+return mine
+""",
+        "Only rank 0 has the right result",
+    ),
+    (
+        "5.1",
+        """
+flat = torch.empty(world_size * shard.shape[0], *shard.shape[1:])
+dist.all_gather_single(flat, shard)
+return torch.cat(flat.chunk(world_size), dim)
+""",
+        "fills is float32 and the shard int64",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size, *shard.shape)
+dist.all_gather_single(flat, shard)
+return torch.cat(list(flat), dim)
+""",
+        "has shape (4, 2, 3); for 4 shards (2, 3) it must be (8, 3)",
+    ),
+    (
+        "5.1",
+        """
+flat = torch.empty_like(shard)
+dist.all_gather_single(flat, shard)
+return flat
+""",
+        "has shape (2, 3); for 4 shards (2, 3) it must be (8, 3)",
+    ),
+    (
+        "5.1",
+        """
+shape = list(shard.shape)
+shape[dim] *= world_size
+flat = shard.new_empty(shape)
+dist.all_gather_single(flat, shard)
+return flat
+""",
+        "has shape (2, 12); for 4 shards (2, 3) it must be (8, 3)",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size * shard.shape[0], *shard.shape[1:])
+dist.all_gather_single(shard, flat)
+return torch.cat(flat.chunk(world_size), dim)
+""",
+        "the order is all_gather_single(output_tensor, input_tensor)",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size * shard.shape[0], *shard.shape[1:])
+return dist.all_gather_single(flat, shard)
+""",
+        "all_gather_single itself returns None",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size * shard.shape[0], *shard.shape[1:])
+dist.all_gather_single(flat, shard)
+return torch.stack(flat.chunk(world_size), dim)
+""",
+        "stacked, not joined",
+    ),
+    (
+        "5.1",
+        "return concat.all_gather_cat(shard, dim)",
+        "calls all_gather_cat; this exercise",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size * shard.shape[0], *shard.shape[1:])
+work = dist.all_gather_single(flat, shard, async_op=True)
+return torch.cat(flat.chunk(world_size), dim)
+""",
+        "never waits for the work that all_gather_single returned",
+    ),
+    (
+        "5.1",
+        """
+flat = shard.new_empty(world_size * shard.shape[0], *shard.shape[1:])
+dist.all_gather_single(flat, shard)
+return torch.cat(flat.chunk(world_size), dim).float()
+""",
+        "is float32, where int64",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.stack(parts).T.flatten(0, 1)[:length]
+""",
+        "`.T` turns all dimensions around",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.stack(parts, 1)[:length]
+""",
+        "The shape has changed",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return [row for deal in zip(*parts) for row in deal][:length]
+""",
+        "is a list of 9, where a tensor",
+    ),
+    (
+        "5.2",
+        """
+full = torch.empty(length, *part.shape[1:])
+for r in range(world_size):
+    full[r::world_size] = part[:len(full[r::world_size])]
+return full
+""",
+        "is float32, where int64",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.stack(parts, 1).flatten()[:length]
+""",
+        "The shape has changed: on rank 0 the result is (7,), where (7,",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+return dist.all_gather(parts, part)
+""",
+        "all_gather itself returns None",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.cat(parts).sort(0).values[:length]
+""",
+        "The samples are sorted by value; in the dataset they are not.",
+    ),
+    (
+        "5.2",
+        """
+parts = [torch.empty_like(part) for _ in range(world_size)]
+dist.all_gather(parts, part)
+return torch.stack(parts[::-1], 1).flatten(0, 1)[:length]
+""",
+        "The samples are dealt from the last rank to the first.",
     ),
 ]

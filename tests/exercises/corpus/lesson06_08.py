@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Answers to the exercises of lessons 6 and 8."""
 
 NAMES = {
@@ -93,6 +94,139 @@ RIGHT = [
     ("8.2", LISTS),
     ("8.2", NESTED + "return [t for own in nested for t in own]"),
     ("8.2", "return concat.all_gather_list(tensors)"),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+dist.broadcast(tensor, src)
+return tensor
+""",
+    ),
+    (
+        "6.1",
+        """
+sizes = torch.zeros(9, dtype=torch.int64)
+kind = torch.zeros(1, dtype=torch.int64)
+if rank == src:
+    kind[0] = DTYPES.index(tensor.dtype)
+    sizes[0] = tensor.dim()
+    if tensor.dim():
+        sizes[1:1 + tensor.dim()] = torch.tensor(tensor.shape)
+for told in sizes, kind:
+    dist.broadcast(told, src=src)
+shape = sizes[1:1 + int(sizes[0])].tolist()
+flat = tensor.flatten() if rank == src else torch.empty(shape, dtype=DTYPES[kind]).flatten()
+flat = flat.contiguous()
+dist.broadcast(flat, src=src)
+return flat.view(shape)
+""",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+width = shard[:0].numel() or shard.shape[1:].numel()
+parts = [shard.new_empty(n, *shard.shape[1:]) for n in sizes]
+works = []
+for src, part in enumerate(parts):
+    if src == rank:
+        part.copy_(shard)
+    works.append(dist.broadcast(part, src, async_op=True))
+for work in works:
+    work.wait()
+return parts
+""",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+padded = shard.new_zeros(max(sizes), *shard.shape[1:])
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return [p.narrow(0, 0, n).clone() for p, n in zip(parts, sizes)]
+""",
+    ),
+    (
+        "8.1",
+        """
+sizes = [torch.zeros((), dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(sizes, torch.tensor(shard.shape[0]))
+parts = [shard.new_empty((int(n), *shard.shape[1:])) for n in sizes]
+parts[rank] = shard
+works = [dist.isend(shard.contiguous(), peer) for peer in range(world_size) if peer != rank and len(shard)]
+for peer in range(world_size):
+    if peer != rank and len(parts[peer]):
+        dist.recv(parts[peer], peer)
+for work in works:
+    work.wait()
+return parts
+""",
+    ),
+    (
+        "8.2",
+        """
+counts = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(counts, torch.tensor([len(tensors)]))
+most = int(counts.max())
+lengths = torch.zeros(most, dtype=torch.int64)
+lengths[:len(tensors)] = torch.tensor([len(t) for t in tensors], dtype=torch.int64)
+every = [torch.empty_like(lengths) for _ in range(world_size)]
+dist.all_gather(every, lengths)
+every = [row[:n].tolist() for row, n in zip(every, counts.tolist())]
+longest = max([sum(row) for row in every] + [0])
+flat = torch.zeros(longest, dtype=torch.int64)
+own = torch.cat([torch.empty(0, dtype=torch.int64), *tensors])
+flat[:len(own)] = own
+parts = [torch.empty_like(flat) for _ in range(world_size)]
+dist.all_gather(parts, flat)
+return [t for row, part in zip(every, parts) for t in part[:sum(row)].split(row)]
+""",
+    ),
+    (
+        "8.2",
+        """
+lengths = concat.all_gather_cat(torch.tensor([len(t) for t in tensors], dtype=torch.int64))
+values = concat.all_gather_cat(torch.cat([torch.empty(0, dtype=torch.int64), *tensors]))
+return list(values.split(lengths.tolist()))
+""",
+    ),
+    (
+        "8.2",
+        """
+counts = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(counts, torch.tensor([len(tensors)]))
+most = int(counts.max())
+lengths = torch.zeros(most, dtype=torch.int64)
+lengths[:len(tensors)] = torch.tensor([len(t) for t in tensors], dtype=torch.int64)
+every = [torch.empty_like(lengths) for _ in range(world_size)]
+dist.all_gather(every, lengths)
+every = [row[:n].tolist() for row, n in zip(every, counts.tolist())]
+longest = max([sum(row) for row in every] + [0])
+found = []
+for src, row in enumerate(every):
+    for i, n in enumerate(row):
+        t = tensors[i].clone() if src == rank else torch.empty(n, dtype=torch.int64)
+        dist.broadcast(t, src)
+        found.append(t)
+return found
+""",
+    ),
 ]
 
 WRONG = [
@@ -321,5 +455,416 @@ WRONG = [
         "8.2",
         BOTH.replace("[nothing, *tensors]", "tensors") + "return values",
         "Rank 1 failed, where there is nothing to send",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+dist.broadcast(tensor, src)
+return tensor
+""",
+        "broadcast copies memory as it lies",
+    ),
+    (
+        "6.1",
+        """
+if rank == src:
+    dist.broadcast(tensor, src)
+else:
+    dist.broadcast(None, src)
+return tensor
+""",
+        "passed None as tensor of broadcast",
+    ),
+    (
+        "6.1",
+        """
+dist.broadcast(tensor, src)
+return tensor
+""",
+        "passed None as tensor of broadcast",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((6,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+dist.broadcast(tensor, src)
+return tensor
+""",
+        "failed",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+    dist.broadcast(tensor, src)
+else:
+    tensor = tensor.contiguous()
+return tensor
+""",
+        "so rank 2 never came to broadcast",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, rank)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+dist.broadcast(tensor, src)
+return tensor
+""",
+        "The ranks name different roots for broadcast",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes, dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+dist.broadcast(tensor, src)
+return tensor
+""",
+        "-1",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+dist.broadcast(tensor, src)
+return tensor
+""",
+        "On rank 0 nothing of rank 2 is in the result, but other numbers.",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+dist.broadcast(tensor, src)
+if rank == src:
+    return tensor
+""",
+        "Ranks 0–1, 3 returned None",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+work = dist.broadcast(tensor, src, async_op=True)
+return tensor
+""",
+        "never waits for the work that broadcast returned",
+    ),
+    (
+        "6.1",
+        """
+header = torch.full((10,), -1)
+if rank == src:
+    header[0], header[1] = DTYPES.index(tensor.dtype), tensor.dim()
+    for i, size in enumerate(tensor.shape):
+        header[2 + i] = size
+dist.broadcast(header, src)
+code, dims, *sizes = header.tolist()
+if rank != src:
+    tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
+else:
+    tensor = tensor.contiguous()
+dist.broadcast(tensor, src)
+return tensor.tolist()
+""",
+        "is a list of 2, where a tensor",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+padded = shard.new_zeros(max(sizes), *shard.shape[1:])
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return [p[(p != 0)] for p in parts]
+""",
+        "every 0 is gone from the result",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+padded = shard.new_full((max(sizes), *shard.shape[1:]), -1)
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return [p[(p != -1)] for p in parts]
+""",
+        "every -1 is gone from the result",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+padded = shard.new_zeros(max(sizes), *shard.shape[1:])
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return [p[:n] for p, n in zip(parts, sizes[1:] + sizes[:1])]
+""",
+        "where",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+parts = [shard.new_empty(n, *shard.shape[1:]) for n in sizes]
+for src in range(world_size):
+    dist.broadcast(parts[src], src)
+return parts
+""",
+        "On rank 0 nothing of ranks 0, 2–3 is in the result, but other",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+parts = [shard.new_empty(n, *shard.shape[1:]) for n in sizes]
+parts[rank] = shard
+for src in range(world_size):
+    if sizes[src] and src == rank:
+        dist.broadcast(parts[src], src)
+return parts
+""",
+        "The ranks disagree on the root",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+padded = shard.new_zeros(max(sizes), *shard.shape[1:])
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return [shard[:n] for n in sizes]
+""",
+        "Rank 0 returned nothing but its own; the others' are missing.",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+padded = shard.new_zeros(max(sizes), *shard.shape[1:])
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return dist.all_gather(parts, padded)
+""",
+        "all_gather itself returns None",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([float(len(shard))]))
+return sizes
+""",
+        "fills is int64 and the shard float32",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor(len(shard)))
+sizes = sizes.tolist()
+padded = shard.new_zeros(max(sizes), *shard.shape[1:])
+padded[:len(shard)] = shard
+parts = [torch.empty_like(padded) for _ in sizes]
+dist.all_gather(parts, padded)
+return [p[:n] for p, n in zip(parts, sizes)][:-1]
+""",
+        "it must have shape (1,), as of torch.tensor([n])",
+    ),
+    (
+        "8.1",
+        """
+sizes = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(sizes, torch.tensor([len(shard)]))
+sizes = sizes.tolist()
+full = shard.new_empty((sum(sizes), *shard.shape[1:]))
+dist.all_to_all_single(full, shard, sizes, sizes)
+return list(full.split(sizes))
+""",
+        "split_sizes",
+    ),
+    (
+        "8.2",
+        """
+counts = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(counts, torch.tensor([len(tensors)]))
+most = int(counts.max())
+lengths = torch.zeros(most, dtype=torch.int64)
+lengths[:len(tensors)] = torch.tensor([len(t) for t in tensors], dtype=torch.int64)
+every = [torch.empty_like(lengths) for _ in range(world_size)]
+dist.all_gather(every, lengths)
+every = [row[:n].tolist() for row, n in zip(every, counts.tolist())]
+longest = max([sum(row) for row in every] + [0])
+flat = torch.full((longest + most,), -1)
+own = [x for t in tensors for x in t.tolist() + [-1]]
+flat[:len(own)] = torch.tensor(own, dtype=torch.int64)
+parts = [torch.empty_like(flat) for _ in range(world_size)]
+dist.all_gather(parts, flat)
+found = []
+for part, row in zip(parts, every):
+    current = []
+    count = 0
+    for x in part.tolist():
+        if count == len(row):
+            break
+        if x == -1:
+            found.append(torch.tensor(current, dtype=torch.int64)); current = []; count += 1
+        else:
+            current.append(x)
+return found
+""",
+        "every -1 is gone",
+    ),
+    (
+        "8.2",
+        """
+counts = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(counts, torch.tensor([len(tensors)]))
+most = int(counts.max())
+lengths = torch.zeros(most, dtype=torch.int64)
+lengths[:len(tensors)] = torch.tensor([len(t) for t in tensors], dtype=torch.int64)
+every = [torch.empty_like(lengths) for _ in range(world_size)]
+dist.all_gather(every, lengths)
+every = [row[:n].tolist() for row, n in zip(every, counts.tolist())]
+longest = max([sum(row) for row in every] + [0])
+flat = torch.zeros(longest, dtype=torch.int64)
+own = torch.cat([torch.empty(0, dtype=torch.int64), *tensors])
+flat[:len(own)] = own
+parts = [torch.empty_like(flat) for _ in range(world_size)]
+dist.all_gather(parts, flat)
+return [part[:sum(row)] for row, part in zip(every, parts)]
+""",
+        "where each one ends is lost",
+    ),
+    (
+        "8.2",
+        """
+counts = torch.empty(world_size, dtype=torch.int64)
+dist.all_gather_single(counts, torch.tensor([len(tensors)]))
+found = []
+for i in range(int(counts.max())):
+    parts = [torch.empty_like(tensors[i]) for _ in range(world_size)]
+    dist.all_gather(parts, tensors[i])
+    found += parts
+return found
+""",
+        "Rank 1 failed, where there is nothing to send",
+    ),
+    (
+        "8.2",
+        "return [t for t in tensors] * world_size",
+        "Rank 0 returned nothing but its own; the others' are missing.",
+    ),
+    (
+        "8.2",
+        """
+parts = [torch.empty_like(t) for t in tensors]
+for p, t in zip(parts, tensors):
+    dist.all_gather([p] * world_size, t)
+return parts
+""",
+        "Rank 1, with nothing to send, returned while the others waited:",
+    ),
+    (
+        "8.2",
+        "return concat.all_gather_list(tensors)[0:]  if rank == 0 else concat.all_gather_list(tensors)[::-1]",
+        "another order",
+    ),
+    (
+        "8.2",
+        "return torch.cat(concat.all_gather_list(tensors))",
+        "where a list",
     ),
 ]

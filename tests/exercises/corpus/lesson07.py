@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Answers to the exercises of lesson 7: repairs of its programs, good and bad."""
 
 NAMES = {
@@ -77,6 +78,90 @@ RIGHT = [
             "counts = [None] * world_size\n"
             "dist.all_gather_object(counts, len(batches))\n",
         ),
+    ),
+    (
+        "7.1",
+        """
+total = shard.sum()
+dist.all_reduce(total)
+return total / (world_size * shard.numel())
+""",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+mean = torch.zeros(())
+if rank == 0:
+    mean = torch.cat(buffers).mean()
+box = [mean]
+dist.broadcast_object_list(box, src=0)
+return box[0]
+""",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs, key=lambda pair: pair[0]):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return sorted(full.items())
+""",
+    ),
+    (
+        "7.2",
+        """
+mine = dict(pairs)
+full = []
+for name in sorted(mine):
+    whole = mine[name].new_empty(world_size * len(mine[name]))
+    dist.all_gather_single(whole, mine[name])
+    full.append((name, whole))
+return full
+""",
+    ),
+    (
+        "7.2",
+        """
+every = [None] * world_size
+dist.all_gather_object(every, dict(pairs))
+return [(name, torch.cat([held[name] for held in every])) for name in sorted(every[0])]
+""",
+    ),
+    (
+        "7.2",
+        """
+mine = dict(pairs)
+names = sorted(set(mine))
+return [(n, torch.cat(p)) for n in names for p in [[torch.empty_like(mine[n]) for _ in range(world_size)]] if not dist.all_gather(p, mine[n])]
+""",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    total = batches[i].clone() if i < len(batches) else torch.zeros_like(batches[0])
+    dist.all_reduce(total)
+    sums.append(total)
+return sums
+""",
+    ),
+    (
+        "7.3",
+        """
+count = torch.tensor(len(batches))
+dist.all_reduce(count, op=dist.ReduceOp.MAX)
+padded = torch.stack(batches + [torch.zeros_like(batches[0])] * (int(count) - len(batches)))
+dist.all_reduce(padded)
+return list(padded)
+""",
     ),
 ]
 
@@ -175,5 +260,319 @@ WRONG = [
             before="batches = batches[:1]\n",
         ),
         "Ranks 0–3 never came to an end",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+mean = torch.zeros(())
+if rank == 0:
+    mean = torch.cat(buffers).mean()
+dist.broadcast(mean, src=1)
+return mean
+""",
+        "Rank 1 is the root of broadcast, so that every rank has what rank 1 held",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+mean = torch.zeros(())
+if rank == 0:
+    mean = torch.cat(buffers).mean()
+return dist.broadcast(mean, src=0)
+""",
+        "broadcast itself returns None",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+mean = torch.zeros(1)
+if rank == 0:
+    mean = torch.cat(buffers).mean()
+dist.broadcast(mean, src=0)
+return mean
+""",
+        "tensors of different shape: () float32 on rank 0, (1,) float32 on ranks 1–3",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+mean = None
+if rank == 0:
+    mean = torch.cat(buffers).mean()
+dist.broadcast(mean, src=0)
+return mean
+""",
+        "passed None as tensor of broadcast",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+mean = torch.zeros(())
+if rank == 0:
+    mean = torch.cat(buffers).mean()
+dist.broadcast(mean)
+return mean
+""",
+        "named no root",
+    ),
+    (
+        "7.1",
+        """
+total = shard.sum()
+dist.all_reduce(total)
+return total / world_size
+""",
+        "That is the sum of all elements, divided by 4; there are 16.",
+    ),
+    (
+        "7.1",
+        """
+buffers = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(buffers, shard)
+return torch.cat(buffers).mean().double()
+""",
+        "is float64, where float32",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in ((n, dict(pairs)[n]) for n in set(dict(pairs))):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return sorted(full.items())
+""",
+        "a set has another order in every process",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in ((n, dict(pairs)[n]) for n in {n for n, _ in pairs}):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return sorted(full.items())
+""",
+        "a set has another order in every process",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs, key=lambda p: p[1].sum().item()):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return sorted(full.items())
+""",
+        "the ranks gathered in different orders",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return list(full.values())
+""",
+        "where a tuple of 2",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return list(full)
+""",
+        "is text, where a tuple of 2",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs, reverse=True):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return list(full.items())
+""",
+        "names in another order",
+    ),
+    (
+        "7.2",
+        "return sorted(pairs)",
+        "Rank 0 returned nothing but its own; the others' are missing.",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.stack(buffers)
+return sorted(full.items())
+""",
+        "(4, 2), where (8,)",
+    ),
+    (
+        "7.2",
+        """
+full = {}
+for name, shard in sorted(pairs):
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = buffers
+return sorted(full.items())
+""",
+        "is a list of 4, where a tensor",
+    ),
+    (
+        "7.2",
+        """
+pairs.sort()
+full = {}
+for name, shard in pairs:
+    buffers = [torch.empty_like(shard) for _ in range(world_size)]
+    dist.all_gather(buffers, shard)
+    full[name] = torch.cat(buffers)
+return sorted(full.items())
+""",
+        "changed its input",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    if i < len(batches):
+        total = batches[i].clone()
+        dist.all_reduce(total)
+        sums.append(total)
+return sums
+""",
+        "never came to all_reduce",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    total = batches[i] if i < len(batches) else torch.zeros_like(batches[0])
+    dist.all_reduce(total)
+    sums.append(total)
+return sums
+""",
+        "changed its input",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    total = batches[i].clone() if i < len(batches) else torch.ones_like(batches[0])
+    dist.all_reduce(total)
+    sums.append(total)
+return sums
+""",
+        "In round 1, rank 2 had no batch left and counts as zeros;",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    total = batches[i].clone() if i < len(batches) else torch.zeros_like(batches[0])
+    dist.all_reduce(total)
+    sums.append(total / world_size)
+return sums
+""",
+        "is float32, where int64",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    total = batches[i].clone() if i < len(batches) else torch.zeros_like(batches[0])
+    dist.all_reduce(total)
+    sums.append(total)
+return torch.stack(sums)
+""",
+        "where a list of 3",
+    ),
+    (
+        "7.3",
+        """
+count = torch.tensor(len(batches))
+dist.all_reduce(count)
+sums = []
+for i in range(int(count)):
+    total = batches[i].clone() if i < len(batches) else torch.zeros_like(batches[0])
+    dist.all_reduce(total)
+    sums.append(total)
+return sums
+""",
+        "items; expected are 3",
+    ),
+    (
+        "7.3",
+        """
+batches += [torch.zeros_like(batches[0])] * (3 - len(batches))
+sums = []
+for batch in batches:
+    buffers = [torch.empty_like(batch) for _ in range(world_size)]
+    dist.all_gather(buffers, batch)
+    sums.append(torch.stack(buffers).sum(dim=0))
+return sums
+""",
+        "changed the list that it got",
+    ),
+    (
+        "7.3",
+        """
+counts = [torch.empty(1, dtype=torch.int64) for _ in range(world_size)]
+dist.all_gather(counts, torch.tensor([len(batches)]))
+most = int(max(counts))
+sums = []
+for i in range(most):
+    total = batches[i].clone() if i < len(batches) else torch.zeros_like(batches[0])
+    dist.reduce(total, 0)
+    sums.append(total)
+return sums
+""",
+        "Only rank 0 has the right result",
     ),
 ]

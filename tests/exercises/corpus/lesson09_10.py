@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Answers to the exercises of lessons 9 and 10."""
 
 NAMES = {"9.1": "gather_within(shard, budget)", "10.1": "predict(points, size)"}
@@ -50,6 +51,64 @@ RIGHT = [
         "rows = torch.stack([torch.ones(len(data)), data[:, 0]], dim=1)\n"
         "line = torch.linalg.lstsq(rows, data[:, 1:]).solution.flatten()\n"
         "return round(1e6 * (line[0] + line[1] * size).item())",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+parts[0].copy_(shard)
+works = [dist.irecv(parts[src], src) for src in range(1, world_size)]
+for work in works:
+    work.wait()
+return full
+""",
+    ),
+    (
+        "9.1",
+        """
+full = None
+if rank == 0:
+    full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+    full[:len(shard)] = shard
+    for src in range(1, world_size):
+        dist.recv(full[src * len(shard):(src + 1) * len(shard)], src)
+else:
+    dist.send(shard, 0)
+return full
+""",
+    ),
+    (
+        "10.1",
+        """
+import numpy
+slope, start = numpy.polyfit(*zip(*points), 1)
+return int(round(1e6 * (start + slope * size)))
+""",
+    ),
+    (
+        "10.1",
+        """
+n = len(points)
+mx = sum(s for s, _ in points) / n
+my = sum(t for _, t in points) / n
+slope = sum((s - mx) * (t - my) for s, t in points) / sum((s - mx) ** 2 for s, _ in points)
+return round((my + slope * (size - mx)) * 1e6)
+""",
+    ),
+    (
+        "10.1",
+        """
+steps = world_size - 1
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+alpha, B = start / steps, steps / slope
+return round(steps * (alpha + size / B) * 1e6)
+""",
     ),
 ]
 
@@ -124,4 +183,247 @@ WRONG = [
     ("10.1", "return round(1e6 * points[-1][1])", "is one of the measured times"),
     ("10.1", TWO + "return rank + round(1e6 * (start + slope * size))", "different"),
     ("10.1", "while True:\n    pass", "ran until it was interrupted"),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = torch.empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+parts[0].copy_(shard)
+for src in range(1, world_size):
+    dist.recv(parts[src], src)
+return full
+""",
+        "bytes and receives into",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+for src in range(1, world_size):
+    dist.recv(parts[src], src)
+return full
+""",
+        "The shard of rank 0, its own, is not in the result",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_zeros((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+for src in range(1, world_size):
+    dist.recv(parts[src], src)
+return full
+""",
+        "The shard of rank 0, its own, is not in the result",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+parts[0].copy_(shard)
+for src in range(1, world_size):
+    dist.recv(parts[-src], src)
+return full
+""",
+        "rows in wrong places",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+parts[0].copy_(shard)
+for src in range(1, world_size):
+    dist.irecv(parts[src], src)
+return full
+""",
+        "waits for the work that irecv return",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+parts[0].copy_(shard)
+for src in range(world_size):
+    dist.recv(parts[src], src)
+return full
+""",
+        "named itself",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+full = shard.new_empty((world_size * len(shard), *shard.shape[1:]))
+parts = full.chunk(world_size)
+parts[0].copy_(shard)
+for src in range(1, world_size):
+    dist.recv(parts[src], src)
+return full.float()
+""",
+        "is float32, where float64",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+    return None
+parts = [shard]
+for src in range(1, world_size):
+    part = torch.empty_like(shard)
+    dist.recv(part, src)
+    parts.append(part)
+return torch.cat(parts)
+""",
+        "shards beside the own one",
+    ),
+    (
+        "9.1",
+        """
+if rank:
+    dist.send(shard, 0)
+full = concat.gather_cat(shard)
+return full
+""",
+        "Rank 1 expects that rank 0 receives, but rank 0 waits in",
+    ),
+    (
+        "9.1",
+        """
+full = concat.gather_cat(shard)
+return full if rank == 0 else shard
+""",
+        "return something; expected is None",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return int(1e6 * (start + slope * size))
+""",
+        "cut off, as int() does",
+    ),
+    (
+        "10.1",
+        """
+import math
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return math.floor(1e6 * (start + slope * size))
+""",
+        "cut off",
+    ),
+    (
+        "10.1",
+        """
+(t0, s0), (t1, s1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return round(1e6 * (start + slope * size))
+""",
+        "Bytes and seconds have changed places",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return round(1e3 * (start + slope * size))
+""",
+        "is in milliseconds",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return round(1e6 * start)
+""",
+        "latency",
+    ),
+    (
+        "10.1",
+        "return round(1e6 * sum(t for _, t in points) / len(points))",
+        "No known cause fits",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return str(round(1e6 * (start + slope * size)))
+""",
+        "is text, where a whole number",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return torch.tensor(round(1e6 * (start + slope * size)))
+""",
+        "is a tensor of shape (), where a whole number",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+print(round(1e6 * (start + slope * size)))
+""",
+        "prints instead",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+if rank == 0:
+    return round(1e6 * (start + slope * size))
+""",
+        "Only rank 0 returns",
+    ),
+    (
+        "10.1",
+        """
+(s0, t0), (s1, t1) = points[0], points[-1]
+slope = (t1 - t0) / (s1 - s0)
+start = t0 - slope * s0
+return round(1e6 * world_size * (start + slope * size))
+""",
+        "The result is 4 times the expected one; there are 4 ranks.",
+    ),
 ]

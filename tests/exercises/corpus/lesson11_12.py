@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """Answers to the exercises of lessons 11 and 12."""
 
 NAMES = {
@@ -89,6 +90,106 @@ RIGHT = [
         "one = torch.nn.functional.one_hot\n"
         "matrix = one(labels, classes).t() @ one(predicted, classes)\n"
         "dist.all_reduce(matrix)\nreturn matrix",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+leaf = shard.clone().requires_grad_()
+pieces[rank] = leaf
+g, = torch.autograd.grad(loss(torch.cat(pieces)), leaf)
+return g
+""",
+    ),
+    (
+        "11.1",
+        """
+full = all_gather_cat(shard).requires_grad_()
+loss(full).backward()
+n = len(shard)
+return full.grad[rank * n:(rank + 1) * n].clone()
+""",
+    ),
+    (
+        "11.2",
+        """
+with torch.no_grad():
+    total = 2 * (shard @ weight) @ shard
+    rows = torch.tensor([len(shard)])
+    dist.all_reduce(total)
+    dist.all_reduce(rows)
+    return total / rows
+""",
+    ),
+    (
+        "11.2",
+        """
+both = torch.cat([2 * (shard @ weight) @ shard, torch.tensor([float(len(shard))]).double()])
+dist.all_reduce(both)
+return both[:-1] / both[-1]
+""",
+    ),
+    (
+        "11.2",
+        """
+full = torch.cat(all_gather_list(shard))
+w = weight.detach().clone().requires_grad_()
+loss = ((full @ w) ** 2).mean()
+return torch.autograd.grad(loss, w)[0]
+""",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) * world_size + rank
+total = (right & (n < count)).sum()
+dist.all_reduce(total)
+return (total / count).item()
+""",
+    ),
+    (
+        "12.1",
+        """
+valid = len(range(rank, count, world_size))
+pair = torch.tensor([right[:valid].sum(), valid], dtype=torch.float64)
+dist.all_reduce(pair)
+return (pair[0] / pair[1]).item()
+""",
+    ),
+    (
+        "12.1",
+        """
+parts = all_gather_list(right)
+every = torch.stack(parts, 1).flatten()[:count]
+return every.double().mean().item()
+""",
+    ),
+    (
+        "12.2",
+        """
+matrix = torch.zeros(classes, classes, dtype=torch.int64)
+matrix.index_put_((labels, predicted), torch.ones_like(labels), accumulate=True)
+dist.all_reduce(matrix)
+return matrix
+""",
+    ),
+    (
+        "12.2",
+        """
+matrix = torch.stack([torch.stack([((labels == i) & (predicted == j)).sum() for j in range(classes)]) for i in range(classes)])
+dist.all_reduce(matrix)
+return matrix
+""",
+    ),
+    (
+        "12.2",
+        """
+counts = torch.bincount(classes * labels + predicted, minlength=classes**2)
+dist.reduce(counts, 0)
+dist.broadcast(counts, 0)
+return counts.reshape(classes, classes)
+""",
     ),
 ]
 
@@ -262,5 +363,335 @@ WRONG = [
         "if not len(labels):\n"
         "    return torch.zeros(classes, classes, dtype=torch.int64)\n" + CONFUSION,
         "Rank 3, without samples, returned while the others waited",
+    ),
+    (
+        "11.1",
+        """
+shard.requires_grad_()
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard.detach())
+pieces[rank] = shard
+loss(torch.cat(pieces)).backward()
+return shard.grad
+""",
+        "left a gradient in `.grad` of its input",
+    ),
+    (
+        "11.1",
+        """
+shard.requires_grad_()
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard.detach())
+pieces[rank] = shard
+return torch.autograd.grad(loss(torch.cat(pieces)), shard)[0]
+""",
+        "turned on `requires_grad` of its input",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+leaf = shard.clone().requires_grad_()
+moved = leaf * 1
+pieces[rank] = moved
+loss(torch.cat(pieces)).backward()
+return moved.grad
+""",
+        "`.grad` is None",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+pieces[rank] = shard
+loss(torch.cat(pieces)).backward()
+return shard.grad
+""",
+        "Nothing requires a gradient",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+leaf = shard.clone().requires_grad_()
+pieces[rank] = leaf
+return loss(torch.cat(pieces)).backward()
+""",
+        "backward itself returns None: it fills `.grad` of the leaves.",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+leaf = shard.clone().requires_grad_()
+pieces[rank] = leaf
+return loss(torch.cat(pieces))
+""",
+        "where",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+leaf = shard.clone().requires_grad_()
+pieces[rank] = leaf
+loss(torch.cat(pieces)).backward()
+dist.all_reduce(leaf.grad)
+return leaf.grad
+""",
+        "The gradients of different shards are added up; each rank keeps",
+    ),
+    (
+        "11.1",
+        """
+pieces = [torch.empty_like(shard) for _ in range(world_size)]
+dist.all_gather(pieces, shard)
+leaf = shard.clone().requires_grad_()
+pieces[0] = leaf
+loss(torch.cat(pieces)).backward()
+return leaf.grad
+""",
+        "Only rank 0 has the right result; every rank must have it.",
+    ),
+    (
+        "11.1",
+        """
+world_size = dist.get_world_size()
+rank = dist.get_rank()
+def plain(part):
+    pieces = [torch.empty_like(part) for _ in range(world_size)]
+    dist.all_gather(pieces, part.detach())
+    return torch.cat(pieces)
+def own_piece(part):
+    pieces = list(plain(part).chunk(world_size))
+    pieces[rank] = part
+    return torch.cat(pieces)
+def shard_gradient(shard, loss):
+    leaf = shard.clone().requires_grad_()
+    loss(own_piece(leaf)).backward()
+    return leaf.grad
+""",
+        "`own_piece`, which the function calls, reads the variable `world_size` of the ranks, which is 4",
+    ),
+    (
+        "11.2",
+        """
+weight.requires_grad_()
+full = all_gather_cat(shard)
+((full @ weight) ** 2).mean().backward()
+return weight.grad
+""",
+        "left a gradient in `.grad` of its input",
+    ),
+    (
+        "11.2",
+        """
+full = all_gather_cat(shard)
+((full @ weight) ** 2).mean().backward()
+return weight.grad
+""",
+        "Nothing requires a gradient",
+    ),
+    (
+        "11.2",
+        """
+leaf = weight.clone().requires_grad_()
+((shard @ leaf) ** 2).sum().backward()
+dist.all_reduce(leaf.grad)
+return leaf.grad / max(len(shard), 1)
+""",
+        "Rank 0 divides the sum by the number of its own rows; there are",
+    ),
+    (
+        "11.2",
+        """
+leaf = weight.clone().requires_grad_()
+((shard @ leaf) ** 2).sum().backward()
+rows = len(shard)
+dist.all_reduce(rows)
+return leaf.grad / rows
+""",
+        "passed an int as tensor",
+    ),
+    (
+        "11.2",
+        """
+leaf = weight.clone().requires_grad_()
+((shard @ leaf) ** 2).sum().backward()
+rows = torch.tensor(len(shard))
+dist.all_reduce(rows)
+dist.all_reduce(leaf.grad)
+return rows / leaf.grad
+""",
+        "No known cause fits",
+    ),
+    (
+        "11.2",
+        """
+leaf = weight.clone().requires_grad_()
+out = shard @ leaf
+out.sum().backward()
+rows = torch.tensor(len(shard))
+dist.all_reduce(rows)
+dist.all_reduce(leaf.grad)
+return leaf.grad / rows
+""",
+        "That is the gradient of the mean of shard @ weight, without the",
+    ),
+    (
+        "11.2",
+        """
+leaf = weight.clone().requires_grad_()
+((shard @ leaf) ** 2).sum().backward()
+rows = torch.tensor(len(shard))
+dist.all_reduce(rows)
+return dist.all_reduce(leaf.grad)
+""",
+        "all_reduce itself returns None",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) * world_size + rank
+total = right[n < count].sum()
+dist.all_reduce(total)
+return total.item() // count
+""",
+        "On rank 0 the result is a whole number, where a float is",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) + rank * len(right)
+total = right[n < count].sum()
+dist.all_reduce(total)
+return total.item() / count
+""",
+        "The last 3 in rank order are cut off, and these are not the",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) * world_size + rank
+total = right[n < count].sum()
+return total.item() / count
+""",
+        "Each rank counts its own samples only: nothing is added up over",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) * world_size + rank
+total = right[n < count].sum()
+return dist.all_reduce(total)
+""",
+        "all_reduce itself returns None",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) * world_size + rank
+own = right[n < count].double().mean()
+dist.all_reduce(own)
+return own.item() / world_size
+""",
+        "That is the mean of the ranks' accuracies: a rank with fewer",
+    ),
+    (
+        "12.1",
+        """
+own = right.double().mean()
+dist.all_reduce(own)
+return own.item() / world_size
+""",
+        "12 samples are counted where the data set has 9: the padding is",
+    ),
+    (
+        "12.1",
+        """
+n = torch.arange(len(right)) * world_size + rank
+total = right[n <= count].sum()
+dist.all_reduce(total)
+return total.item() / count
+""",
+        "Padding is counted: the numbers of the samples go up to 8.",
+    ),
+    (
+        "12.1",
+        """
+dist.all_reduce(right)
+return right.sum().item() / count
+""",
+        "On ranks 0, 3 the function changed its input.",
+    ),
+    (
+        "12.2",
+        """
+matrix = torch.zeros(classes, classes, dtype=torch.int64)
+matrix[labels, predicted] += 1
+dist.all_reduce(matrix)
+return matrix
+""",
+        "is counted once",
+    ),
+    (
+        "12.2",
+        """
+counts = torch.bincount(classes * labels + predicted, minlength=classes**2)
+return dist.all_reduce(counts)
+""",
+        "all_reduce itself returns None",
+    ),
+    (
+        "12.2",
+        """
+matrix = torch.zeros(classes, classes)
+for i, j in zip(labels, predicted):
+    matrix[i, j] += 1
+dist.all_reduce(matrix)
+return matrix
+""",
+        "is float32, where int64",
+    ),
+    (
+        "12.2",
+        """
+counts = torch.bincount(classes * labels + predicted, minlength=classes**2)
+dist.reduce(counts, 0)
+return counts.view(classes, classes)
+""",
+        "Only rank 0 has the right result; every rank must have it.",
+    ),
+    (
+        "12.2",
+        """
+counts = torch.bincount(classes * labels + predicted, minlength=classes**2)
+work = dist.all_reduce(counts, async_op=True)
+return counts.view(classes, classes)
+""",
+        "never waits for the work that all_reduce returned",
+    ),
+    (
+        "12.2",
+        """
+counts = torch.bincount(classes * labels + predicted, minlength=classes**2)
+dist.all_reduce(counts, op=dist.ReduceOp.MAX)
+return counts.view(classes, classes)
+""",
+        "Of the ranks' matrices the largest entries are taken, not the",
+    ),
+    (
+        "12.2",
+        """
+counts = torch.bincount(classes * labels + predicted, minlength=classes**2)
+dist.all_reduce(counts)
+return counts.view(classes, classes).tolist()
+""",
+        "where a tensor",
     ),
 ]
