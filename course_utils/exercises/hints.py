@@ -86,6 +86,7 @@ def returned(exercise: Exercise) -> tuple[Hint, ...]:
         worlds.reads_tensor,
         *exercise.hints,
         forms.only_root,
+        places.as_given,
         places.one_shard,
         places.missing_block,
         places.multiple,

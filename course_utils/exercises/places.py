@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 from course_utils.exercises.answers import Attempt, alike, is_list
 from course_utils.exercises.forms import both_tensors
-from course_utils.exercises.wording import listed, start
+from course_utils.exercises.wording import listed, plural, start
 from course_utils.pictures import Snapshot
 from course_utils.text import these_ranks
+
+MOST = 1000  # times the right result, to be named
+
+
+def as_given(attempt: Attempt) -> str | None:
+    """The input, as it was."""
+    wrong = attempt.wrong()
+    if wrong and all(attempt.yours[r] in attempt.inputs[r] for r in wrong):
+        got = plural(wrong, "it", "they")
+        return f"{start(wrong)} returned what {got} got, as it was."
+    return None
 
 
 def missing_block(attempt: Attempt) -> str | None:
@@ -37,14 +49,16 @@ def missing_block(attempt: Attempt) -> str | None:
 
 
 def only_own(attempt: Attempt) -> str | None:
-    """Nothing of other ranks is in the result, and should be."""
-    owner = owners(attempt)
-    for rank in attempt.wrong():
+    """Nothing of other ranks is in the results, and should be."""
+    owner, wrong = owners(attempt), attempt.wrong()
+    for rank in wrong:
         want = ranks_of(numbers(attempt.expected[rank]), owner)
         have = ranks_of(numbers(attempt.yours[rank]), owner)
-        if have == {rank} and len(want) > 1 and None not in want:
-            return f"Rank {rank} returned nothing but its own; the others' are missing."
-    return None
+        if have != {rank} or want <= have or None in want:
+            return None
+    if not wrong:
+        return None
+    return f"{start(wrong)} returned nothing but {plural(wrong, 'its', 'their')} own."
 
 
 def multiple(attempt: Attempt) -> str | None:
@@ -63,21 +77,21 @@ def factor(attempt: Attempt, rank: int) -> float | None:
     """Return f with yours == f * expected on a rank, None if there is none."""
     pair = attempt.expected[rank], attempt.yours[rank]
     want, have = (list(numbers(v)) or [v] for v in pair)
-    if len(want) != len(have) or not all(map(is_number, [*want, *have])):
+    if len(want) != len(have) or not all(map(is_finite, [*want, *have])):
         return None
     found = [h / w for w, h in zip(want, have, strict=True) if w]
     if not found or max(found) - min(found) > 1e-6 * abs(found[0]) or found[0] <= 0:
         return None
     whole = found[0] if found[0] > 1 else 1 / found[0]
     near = round(whole)
-    if near < 2 or abs(whole - near) > 1e-5 * near:
+    if not 2 <= near <= MOST or abs(whole - near) > 1e-5 * near:
         return None
     return float(near) if found[0] > 1 else 1 / near
 
 
-def is_number(value: Any) -> bool:
-    """Tell whether a value is a number, and no truth."""
-    return type(value) in (int, float)
+def is_finite(value: Any) -> bool:
+    """Tell whether a value is a number that one can divide; no truth."""
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def owners(attempt: Attempt) -> dict[Any, int | None]:

@@ -181,7 +181,7 @@ def misfit(attempt: Attempt, call: Call, who: str) -> str | None:
     listed = call.arguments.get(LISTS.get(call.name, ""))
     if own is None:
         return None
-    if isinstance(listed, tuple):
+    if isinstance(listed, tuple) and not isinstance(listed, Form):
         if len(listed) != size:
             return (
                 f"The list that {who.lower()} passed to {call.name} must have one "

@@ -8,9 +8,9 @@ from course_utils.exercises.wording import listed
 
 
 def sizes_passed(attempt: Attempt) -> list[int]:
-    """Return the world sizes that were right; nothing if this one is among them."""
-    before = list(dict.fromkeys(case.world_size for case in attempt.passed))
-    return [] if attempt.case.world_size in before else before
+    """Return the other world sizes on which cases were right."""
+    before = dict.fromkeys(case.world_size for case in attempt.passed)
+    return [size for size in before if size != attempt.case.world_size]
 
 
 def counted_elsewhere(attempt: Attempt) -> str | None:
@@ -70,10 +70,9 @@ def whose(found: Outside, attempt: Attempt) -> str:
 
 def fixed_world(attempt: Attempt) -> str | None:
     """Right on other world sizes only."""
-    before = sizes_passed(attempt)
-    if not before:
+    before, size = sizes_passed(attempt), attempt.case.world_size
+    if not before or any(case.world_size == size for case in attempt.passed):
         return None
-    size = attempt.case.world_size
     return f"It is right on {listed(before)} ranks and wrong on {size}."
 
 

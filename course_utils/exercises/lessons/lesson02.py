@@ -18,6 +18,9 @@ def rank_and_size(case: Case, inputs: Inputs) -> list:
 
 def joined(attempt: Attempt) -> str | None:
     """Look at how each rank joined the group."""
+    calls = [call for _, call in attempt.calls("init_process_group")]
+    if len({call.arguments["init_method"] for call in calls}) > 1:
+        return "The ranks name different places to meet: all have to name the same one."
     for rank, call in attempt.calls("init_process_group"):
         given, size = call.arguments, attempt.case.world_size
         for name in ("rank", "world_size"):
@@ -155,6 +158,8 @@ def place_in_group(attempt: Attempt) -> str | None:
                 f"Rank {rank} is not in the group and returned {words(yours)} instead "
                 "of (-1, 0)."
             )
+        if is_list(yours) and yours == (attempt.expected[rank][0], len(attempt.yours)):
+            return f"{yours[1]} is the size of the whole world, not of the group."
         if is_list(yours) and len(yours) == 2 and yours[0] == rank:
             return f"{rank} is the rank in the whole world, not in the group."
     return None

@@ -99,6 +99,21 @@ def rounds(attempt: Attempt) -> str | None:
     return None
 
 
+def added(attempt: Attempt) -> str | None:
+    """The sum of all shards, where one of them should be."""
+    shards = [shard.values for (shard,) in attempt.inputs]
+    total = tuple(map(sum, zip(*shards, strict=True)))
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        for item, held in enumerate(yours if is_list(yours) else []):
+            if len(shards) > 1 and total and getattr(held, "values", ()) == total:
+                return (
+                    f"On rank {rank} item {item} is the sum of all shards: a reduction "
+                    "adds, and does not gather."
+                )
+    return None
+
+
 def _placed(attempt: Attempt, origin: Callable[[int, int], int], but: int = 0) -> bool:
     """Tell whether the items of every rank are the shards of ``origin(rank, item)``.
 
@@ -126,6 +141,7 @@ EXERCISES = (
         inputs=one_shard,
         oracle=every_shard,
         shards=(*SHARDS, TURNED),
+        hints=(added,),
     ),
     Exercise(
         "3.2",

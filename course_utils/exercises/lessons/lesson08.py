@@ -16,7 +16,7 @@ ROWS = (  # shape of one row, dtype, dim, rows of every rank
     ((), "int64", None, (2, 0, 3, 1)),
     ((2,), "float32", None, (1, 3, 2, 0)),
     ((), "float64", None, (2, 2, 2, 2)),
-    ((2,), "int64", None, (0, 0, 3, 1)),
+    ((2,), "int64", None, (0, 0, 5, 1)),
     ((3,), "int64", None, (0, 0, 0, 0)),
 )
 LISTS = (  # how many tensors each rank has

@@ -99,8 +99,8 @@ def coarse(attempt: Attempt) -> str | None:
     if type(yours) is int and 0 < abs(yours - expected) <= 1e-3 * expected:
         off = abs(yours - expected)
         return (
-            f"The result is {off} microseconds off, of {expected}: so much comes from "
-            "rounding on the way, as in float32."
+            f"The result is {off} microsecond{'s'[: off != 1]} off, of {expected}: "
+            "rounding on the way, as in float32, can do that."
         )
     return None
 
@@ -116,6 +116,17 @@ def proportional(attempt: Attempt) -> str | None:
                 f"The result is the time of {size} bytes, scaled up: then the latency "
                 "grows with the size, too, which it does not."
             )
+    sizes, times = zip(*points, strict=True)
+    squares = sum(s * t for s, t in points) / sum(s * s for s in sizes)
+    ratios = sum(t / s for s, t in points) / len(points)
+    for slope in (squares, ratios, sum(times) / sum(sizes)):
+        if abs(yours - 1e6 * slope * asked) < 2:
+            return (
+                "The line goes through the origin: no bytes would take no time, and "
+                "the latency is left out."
+            )
+    if abs(yours - 1e6 * sum(times) / len(times)) < 2:
+        return "The result is the mean of the measured times; the size is another one."
     if any(abs(yours - 1e6 * time) < 2 for _, time in points):
         return "The result is one of the measured times; the size is another one."
     return None

@@ -227,6 +227,11 @@ def which_mean(attempt: Attempt) -> str | None:
             f"The sum over all rows is divided by {len(sizes)}, the number of ranks; "
             f"there are {sum(sizes)} rows."
         )
+    if all(near(yours[r], sums[r]) for r in wrong):
+        return (
+            "Each rank has the gradient of the sum over its own rows: nothing is added "
+            "up over the ranks, nor divided."
+        )
     with_rows = [rank for rank in wrong if sizes[rank]]
     if all(near(yours[r], [v / sum(sizes) for v in sums[r]]) for r in with_rows):
         return "Each rank has the share of its own rows: the shares are not added up."
