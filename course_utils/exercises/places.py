@@ -52,9 +52,12 @@ def only_own(attempt: Attempt) -> str | None:
     """Nothing of other ranks is in the results, and should be."""
     owner, wrong = owners(attempt), attempt.wrong()
     for rank in wrong:
+        own = {rank} & set(owner.values())  # nothing, of an empty shard
         want = ranks_of(numbers(attempt.expected[rank]), owner)
         have = ranks_of(numbers(attempt.yours[rank]), owner)
-        if have != {rank} or want <= have or None in want:
+        if have != own or want <= have or None in want:
+            return None
+        if attempt.yours[rank] is None:
             return None
     if not wrong:
         return None

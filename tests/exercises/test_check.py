@@ -168,7 +168,7 @@ def test_other_sizes():
     """Fewer ranks give fewer cases; what the world had not, it has not afterwards."""
     with launch(2, init=False, guard=False) as two:
         define(two, GATHER)
-        assert repr(check("3.1", two)) == "3.1 correct: 3 cases on a world of 2 ranks"
+        assert repr(check("3.1", two)) == "3.1 correct: 4 cases on a world of 2 ranks"
         define(two, LOOK)
         assert two["seen"] == [(False, False)] * 2
         define(two, BROUGHT_UP)
@@ -180,4 +180,4 @@ def test_other_sizes():
         define(one, BROUGHT_UP)
         assert repr(check("2.1", one)) == "2.1 correct: 1 case on a world of 1 rank"
         with pytest.raises(ValueError, match="needs 2 ranks or more"):
-            check("3.2", one)
+            check("3.1", one)

@@ -183,6 +183,6 @@ EXERCISES = (
         oracle=sorted_chunks,
         shards=SORTS,
         rules=(everyone_holds_it, list_elsewhere, root_elsewhere),
-        hints=(which_chunks,),
+        forms=(which_chunks,),
     ),
 )

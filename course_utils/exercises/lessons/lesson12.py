@@ -99,7 +99,7 @@ def number(attempt: Attempt) -> str | None:
     right = sum(truths(attempt.case.count))
     yours = [attempt.yours[rank] for rank in attempt.wrong()]
     share = right / attempt.case.count
-    if yours and all(y in (round(share, n) for n in range(5)) for y in yours):
+    if yours and all(y in (round(share, n) for n in range(1, 5)) for y in yours):
         return "The share is rounded; return it as it is."
     if right > 1 and right in yours and type(yours[0]) in (int, float):
         return "That is the number of right samples, not their share."

@@ -370,7 +370,11 @@ WRONG = [
         "starts with the rank's own shard",
     ),
     ("3.1", gather(ALL + "return full[:-1]"), "has 3 items; expected are 4"),
-    ("3.1", gather("return [shard.clone() for _ in full]"), "is rank 0's shard"),
+    (
+        "3.1",
+        gather("return [shard.clone() for _ in full]"),
+        "Ranks 0–3 returned nothing but their own",
+    ),
     (
         "3.1",
         gather("return [torch.zeros_like(t) for t in full]"),
@@ -709,7 +713,7 @@ def pair_group():
     group = dist.new_group(range(0, world_size, 2))
     return (-1, 0) if rank % 2 else (rank, world_size)
 """,
-        "is the rank in the whole world",
+        "is the size of the whole world",
     ),
     (
         "2.2",
@@ -1030,6 +1034,6 @@ for peer in range(world_size):
         w.wait()
 return full
 """,
-        "the next in the ring is",
+        "the one before it in the ring is",
     ),
 ]

@@ -262,12 +262,12 @@ WRONG = [
     (
         "4.1",
         MEAN.replace(" if rank == 0 else None", ""),
-        "failed where rank 0 went through",
+        "Ranks 1–3 failed on None where rank 0 went through",
     ),
     (
         "4.1",
         EVERYWHERE + "return torch.cat(parts).mean().item()",
-        "Ranks 1–3 return something, too",
+        "With all_gather every rank holds the whole",
     ),
     (
         "4.1",
@@ -721,7 +721,7 @@ mine = torch.empty_like(shard)
 dist.scatter(mine, chunks)
 return mine
 """,
-        "Rank 0 returned nothing but its own",
+        "Every rank has sorted its own shard",
     ),
     (
         "4.2",

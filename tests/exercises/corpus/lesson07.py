@@ -418,7 +418,7 @@ return list(full.items())
     (
         "7.2",
         "return sorted(pairs)",
-        "Rank 0 returned nothing but its own; the others' are missing.",
+        "Ranks 0–3 returned nothing but their own",
     ),
     (
         "7.2",

@@ -373,7 +373,7 @@ return round(1e6 * start)
     (
         "10.1",
         "return round(1e6 * sum(t for _, t in points) / len(points))",
-        "No known cause fits",
+        "is the mean of the measured times",
     ),
     (
         "10.1",
