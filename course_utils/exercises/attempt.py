@@ -6,6 +6,7 @@ import ast
 import linecache
 import os
 import re
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from glob import escape, glob
@@ -61,16 +62,12 @@ def attempt(exercise_id: str, case: Case, path: str, again: bool = False) -> Ans
         orders = sets_in_order_of(rank)
         function = with_set_calls(function, cell_of(function))
     with orders:
-        try:
-            if again:
-                function(*given)
-        except BaseException as error:
-            return Answer(**failure(error))
+        if again and outcome_of(function, given)["state"] != "returned":
+            return Answer(
+                "raised", error="the first call failed, which was right before"
+            )
         with measuring as memory, recorded() as made, doings() as did:
-            try:
-                outcome = {"state": "returned", "yours": function(*given)}
-            except BaseException as error:  # SystemExit and interrupts are answers, too
-                outcome = failure(error)
+            outcome = outcome_of(function, given)
     expected = exercise.oracle(case, inputs)[rank]
     facts = {
         "inputs": plain(inputs[rank]),
@@ -88,6 +85,14 @@ def attempt(exercise_id: str, case: Case, path: str, again: bool = False) -> Ans
         facts |= judged(exercise, expected, outcome.pop("yours"), given)
         facts["right"] = facts["right"] and not facts["changed"]
     return Answer(**outcome, **facts)
+
+
+def outcome_of(function: Callable, given: tuple) -> dict[str, Any]:
+    """Call a function; return its result, or how it failed."""
+    try:
+        return {"state": "returned", "yours": function(*given)}
+    except BaseException as error:  # SystemExit and interrupts are answers, too
+        return failure(error)
 
 
 def judged(exercise: Exercise, expected: Any, yours: Any, given: tuple) -> dict:

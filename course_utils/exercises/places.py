@@ -8,7 +8,7 @@ from typing import Any
 
 from course_utils.exercises.answers import Attempt, alike, is_list
 from course_utils.exercises.forms import both_tensors
-from course_utils.exercises.wording import listed, plural, start
+from course_utils.exercises.wording import plural, start
 from course_utils.pictures import Snapshot
 from course_utils.text import these_ranks
 
@@ -197,19 +197,3 @@ def origins(attempt: Attempt, rank: int) -> list[int | None]:
         next((i for i, want in enumerate(expected) if alike(want, item)), None)
         for item in yours
     ]
-
-
-def same_everywhere(attempt: Attempt) -> str | None:
-    """Each rank has something else, where all should have the same."""
-    values = [repr(value) for value in attempt.yours]
-    wants = {repr(value) for value in attempt.expected}
-    wrong = attempt.wrong()
-    if len(wants) > 1 or len(set(values)) < 2 or len(wrong) < len(values):
-        return None
-    return f"{start(range(len(values)))} have different results: {listed_as(attempt)}."
-
-
-def listed_as(attempt: Attempt) -> str:
-    """Write how many different results there are."""
-    different = {repr(value) for value in attempt.yours}
-    return f"{listed([len(different)])} different ones"

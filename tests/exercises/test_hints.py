@@ -247,6 +247,14 @@ def test_where_the_function_is_missing():
     assert verdict.missing(entry, ["ready"] * 4, False) is None
 
 
+def test_a_stub_beside_a_function_in_the_notebook():
+    """As where the answer stands in a cell without %%px."""
+    entry = lessons.find("3.1")
+    assert verdict.not_started(entry, False).why == ""
+    said = verdict.not_started(entry, True)
+    assert said.state == "not started" and said.why.endswith("lack %%px?")
+
+
 def test_cases_fit_the_world():
     entry = lessons.find("3.1")
     assert {case.world_size for case in entry.cases(3)} == {2, 3}

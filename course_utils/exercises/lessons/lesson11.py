@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import zlib
+from collections.abc import Iterator
 
 from course_utils.exercises.answers import Attempt, Case
 from course_utils.exercises.exercise import Exercise, Inputs
@@ -192,52 +193,67 @@ def whole_gradient(attempt: Attempt) -> str | None:
 def which_mean(attempt: Attempt) -> str | None:
     """Look for the mean of means, the sum, and a rank's own gradient."""
     sizes = attempt.case.sizes[: attempt.case.world_size]
-    yours = [g.values for g in attempt.yours if isinstance(g, Snapshot)]
     wrong = attempt.wrong()
-    if not wrong or len(yours) < len(sizes):
+    yours = {r: attempt.yours[r] for r in wrong}
+    if not wrong or not all(isinstance(g, Snapshot) for g in yours.values()):
         return None
     sums = [gradient_of_sum(*given) for given in attempt.inputs]
+    for own, why in (*of_all(attempt, sums), *of_each(sums, sizes)):
+        if all(near(yours[rank].values, own[rank]) for rank in wrong):
+            return why
+    return None
+
+
+def of_all(attempt: Attempt, sums: list[list[float]]) -> Iterator[tuple[list, str]]:
+    """Yield wrong gradients that are the same on every rank, with what they are."""
+    sizes = attempt.case.sizes[: len(sums)]
     total = [sum(column) for column in zip(*sums, strict=True)]
     means = [[v / n for v in own] for own, n in zip(sums, sizes, strict=True) if n]
-    averaged = [sum(column) / len(sizes) for column in zip(*means, strict=True)]
-    first = wrong[0]
-    if near(yours[first], averaged):
-        return (
+    columns = [*zip(*means, strict=True)]
+    for count in (len(sizes), len(means)):
+        yield (
+            [[sum(column) / count for column in columns]] * len(sizes),
             "That is the mean of the ranks' means: a rank with few rows counts as much "
-            "as one with many."
-        )
-    filled = [column for column in zip(*means, strict=True)]
-    if near(yours[first], [sum(column) / len(column) for column in filled]):
-        return (
-            "That is the mean of the ranks' means: a rank with few rows counts as much "
-            "as one with many."
-        )
-    if all(near(yours[r], [v / max(sizes[r], 1) for v in total]) for r in wrong):
-        return (
-            f"Rank {first} divides the sum by the number of its own rows; there are "
-            f"{sum(sizes)} in all."
+            "as one with many.",
         )
     rows = [row for _, shard in attempt.inputs for row in rows_of(shard)]
-    if near(yours[first], [sum(c) / len(rows) for c in zip(*rows, strict=True)]):
-        return "That is the gradient of the mean of shard @ weight, without the square."
-    if near(yours[first], total):
-        return f"That is the gradient of the sum over all {sum(sizes)} rows, undivided."
-    if near(yours[first], [v / len(sizes) for v in total]):
-        return (
-            f"The sum over all rows is divided by {len(sizes)}, the number of ranks; "
-            f"there are {sum(sizes)} rows."
-        )
-    if all(near(yours[r], sums[r]) for r in wrong):
-        return (
-            "Each rank has the gradient of the sum over its own rows: nothing is added "
-            "up over the ranks, nor divided."
-        )
-    with_rows = [rank for rank in wrong if sizes[rank]]
-    if all(near(yours[r], [v / sum(sizes) for v in sums[r]]) for r in with_rows):
-        return "Each rank has the share of its own rows: the shares are not added up."
-    if all(near(yours[r], [v / sizes[r] for v in sums[r]]) for r in with_rows):
-        return f"Rank {first} has the gradient of its own mean, without the others."
-    return None
+    yield (
+        [[sum(column) / len(rows) for column in zip(*rows, strict=True)]] * len(sizes),
+        "That is the gradient of the mean of shard @ weight, without the square.",
+    )
+    yield (
+        [total] * len(sizes),
+        f"That is the gradient of the sum over all {sum(sizes)} rows, undivided.",
+    )
+    yield (
+        [[v / len(sizes) for v in total]] * len(sizes),
+        f"The sum over all rows is divided by {len(sizes)}, the number of ranks; there "
+        f"are {sum(sizes)} rows.",
+    )
+    yield (
+        [[v / max(n, 1) for v in total] for n in sizes],
+        "Each rank divides the sum by the number of its own rows; there are "
+        f"{sum(sizes)} in all.",
+    )
+
+
+def of_each(
+    sums: list[list[float]], sizes: tuple[int, ...]
+) -> Iterator[tuple[list, str]]:
+    """Yield wrong gradients that each rank has of its own rows, with what they are."""
+    yield (
+        sums,
+        "Each rank has the gradient of the sum over its own rows: nothing is added up "
+        "over the ranks, nor divided.",
+    )
+    yield (
+        [[v / sum(sizes) for v in own] for own in sums],
+        "Each rank has the share of its own rows: the shares are not added up.",
+    )
+    yield (
+        [[v / max(n, 1) for v in own] for own, n in zip(sums, sizes, strict=True)],
+        "Each rank has the gradient of its own mean, without the others.",
+    )
 
 
 def gradient_of_sum(weight: Snapshot, shard: Snapshot) -> list[float]:

@@ -269,7 +269,7 @@ WRONG = [
     (
         "11.2",
         WEIGHT + f"({SQUARES}.sum() / max(len(shard), 1)).backward()\nreturn leaf.grad",
-        "has the gradient of its own mean",
+        "Each rank has the gradient of its own mean",
     ),
     ("11.2", MEAN + " / world_size", "a quarter of the right one"),
     ("11.2", MEAN + " * world_size", "4 times the right one"),
@@ -505,7 +505,7 @@ leaf = weight.clone().requires_grad_()
 dist.all_reduce(leaf.grad)
 return leaf.grad / max(len(shard), 1)
 """,
-        "Rank 0 divides the sum by the number of its own rows; there are",
+        "Each rank divides the sum by the number of its own rows; there are",
     ),
     (
         "11.2",
