@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from course_utils.pictures import Snapshot
 from course_utils.replay import Call
-
-TEXT_LIMIT = 100  # characters of a value that an answer shows
+from course_utils.stuck import RankState
 
 
 class Case(NamedTuple):
@@ -23,6 +20,7 @@ class Case(NamedTuple):
     dim: int | None = None  # None: the function takes no dimension
     sizes: tuple[int, ...] = ()  # rows, or tensors, of every rank; (): all the same
     count: int | None = None  # samples of a data set that the ranks share
+    turned: bool = False  # shards are transposed views: not contiguous
 
     def __str__(self) -> str:
         ranks = f"{self.world_size} rank{'s' if self.world_size > 1 else ''}"
@@ -40,7 +38,8 @@ class Case(NamedTuple):
         if counts:
             rows = f" of shape {self.shape}" if self.shape else ""
             return f"shards of {counts} rows{rows}, {self.dtype}{dim}"
-        return f"shards {self.shape} {self.dtype}{dim}"
+        turned = ", transposed" if self.turned else ""
+        return f"shards {self.shape} {self.dtype}{turned}{dim}"
 
 
 class Other(NamedTuple):
@@ -48,6 +47,29 @@ class Other(NamedTuple):
 
     kind: str
     text: str
+
+
+class Form(NamedTuple):
+    """What a tensor that was passed to a collective looks like."""
+
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.shape} {self.dtype}"
+
+
+class Outside(NamedTuple):
+    """A variable of the notebook that a function reads.
+
+    kind: "number", "tensor" or "list"; value: of a whole number.
+    reader: the function of the notebook that reads it.
+    """
+
+    name: str
+    kind: str
+    value: int | None
+    reader: str
 
 
 @dataclass(frozen=True)
@@ -59,12 +81,21 @@ class Answer:
     inputs, expected, yours: tensors as `Snapshot`; lists, tuples, numbers and text
         as they are; anything else as `Other`.
     aliases: pairs of items of the result that share memory.
-    shares, changed: the result shares memory with the input; the input is changed.
+    shares: the result shares memory with the input.
+    changed: what is changed of the input: "values", "length" (of a list), "grad" or
+        "requires_grad"; "" for nothing.
     calls: the calls of torch.distributed that the function made.
-    outside: whole numbers that the function reads from the notebook, by name.
+    tried: the guarded ones, also those that did not run, with tensors as `Form`.
+    pending: the calls whose work nobody has waited for.
+    outside: what the function reads from the notebook.
+    source: of the cell that defines the function.
     after: how the default process group looks after the call.
     peak: bytes that the call added at its worst moment, where that is measured.
+    seen: what `Exercise.look` has found in the result.
     error, place: what was raised or waited for, and the line where.
+    waiting: what the rank waited in.
+    differs: the first place of a tensor where the values differ, as index, expected
+        and yours, also where an answer does not carry all values.
     """
 
     state: str
@@ -74,13 +105,19 @@ class Answer:
     yours: Any = None
     aliases: tuple[tuple[int, int], ...] = ()
     shares: bool = False
-    changed: bool = False
+    changed: str = ""
     calls: tuple[Call, ...] = ()
-    outside: dict[str, int] = field(default_factory=dict)
+    tried: tuple[Call, ...] = ()
+    pending: tuple[str, ...] = ()
+    outside: tuple[Outside, ...] = ()
+    source: str = ""
     after: dict[str, Any] = field(default_factory=dict)
     peak: int = 0
+    seen: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     place: str = ""
+    waiting: RankState | None = None
+    differs: tuple[tuple[int, ...], Any, Any] | None = None
 
 
 class Difference(NamedTuple):
@@ -97,11 +134,15 @@ class Attempt:
     """The answers of all ranks in one case.
 
     passed: the cases before this one; they were right.
+    function: the name of the learner's function.
+    again: whether the function was called for the second time, after a right result.
     """
 
     case: Case
     answers: tuple[Answer, ...]
     passed: tuple[Case, ...] = ()
+    function: str = ""
+    again: bool = False
 
     @property
     def right(self) -> bool:
@@ -131,6 +172,16 @@ class Attempt:
         """Return the ranks that returned something else than expected."""
         return [r for r in self.ranks("returned") if not self.answers[r].right]
 
+    @property
+    def ended(self) -> bool:
+        """Tell whether the function returned on every rank."""
+        return len(self.ranks("returned")) == len(self.answers)
+
+    @cached_property
+    def source(self) -> str:
+        """Give the cell that defines the function, as far as it is known."""
+        return next((a.source for a in self.answers if a.source), "")
+
     def calls(self, name: str) -> Iterator[tuple[int, Call]]:
         """Yield every call of that name, with its rank."""
         for rank, answer in enumerate(self.answers):
@@ -140,7 +191,8 @@ class Attempt:
         """Find the first rank, and the first item of its list, that differ."""
         for rank in range(len(self.answers)):
             expected, yours = self.expected[rank], self.yours[rank]
-            if self.answers[rank].state != "returned" or alike(expected, yours):
+            answer = self.answers[rank]
+            if answer.state != "returned" or answer.right or alike(expected, yours):
                 continue
             if is_list(expected) and is_list(yours) and len(expected) == len(yours):
                 pairs = enumerate(zip(expected, yours, strict=True))
@@ -160,53 +212,3 @@ def alike(one: Any, other: Any) -> bool:
     if is_list(one) and is_list(other):
         return len(one) == len(other) and all(map(alike, one, other))
     return type(one) is type(other) and one == other
-
-
-def kind(value: Any) -> str:
-    """Say what a value is, as in "a tensor of shape (2,)"."""
-    if value is None:
-        return "None"
-    if isinstance(value, Snapshot):
-        return f"a tensor of shape {value.shape}"
-    if isinstance(value, Other):
-        return f"a {value.kind}"
-    if is_list(value):
-        return f"a {type(value).__name__} of {len(value)}"
-    names = {"int": "a number", "float": "a number", "str": "text", "bool": "a truth"}
-    return names.get(type(value).__name__, f"a {type(value).__name__}")
-
-
-def listed(numbers: Iterable[int]) -> str:
-    """Write numbers in order, as in "2, 3 and 4"."""
-    *most, last = map(str, sorted(numbers))
-    return f"{', '.join(most)} and {last}" if most else last
-
-
-def words(value: Any) -> str:
-    """Write a value in one line, cut where it is long."""
-    text = re.sub(r"0x[0-9a-f]+", "…", _words(value))
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 1] + "…"
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, Snapshot):
-        if value.truncated:
-            return f"tensor of shape {value.shape}, {value.dtype}"
-        return _nested(value.shape, list(value.values))
-    if isinstance(value, Other):
-        return value.text
-    if is_list(value):
-        inner = ", ".join(map(_words, value))
-        if type(value) is tuple:
-            return f"({inner}{',' if len(value) == 1 else ''})"
-        return f"[{inner}]"
-    return repr(value)
-
-
-def _nested(shape: tuple[int, ...], values: list) -> str:
-    """Write the elements of a tensor with a bracket for each dimension."""
-    if not shape:
-        return str(values[0])
-    step = len(values) // shape[0] if shape[0] else 0
-    parts = [values[i * step : (i + 1) * step] for i in range(shape[0])]
-    return "[" + ", ".join(_nested(shape[1:], part) for part in parts) + "]"

@@ -47,7 +47,7 @@ def check(exercise_id: str, ranks: Ranks, *, timeout: float = 5) -> Verdict:
     if attempt is None:
         return verdict.correct(exercise, passed)
     if verdict.is_stub(attempt):
-        return verdict.not_started(exercise)
+        return verdict.not_started(exercise, at_home(exercise.function))
     return verdict.wrong(exercise, attempt, lost)
 
 

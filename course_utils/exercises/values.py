@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,21 +24,52 @@ def copied(value: Any) -> Any:
     return value
 
 
-def same(one: Any, other: Any) -> bool:
-    """Tell whether two results are equal in type, shape, dtype and every value."""
+def same(one: Any, other: Any, tolerance: float = 0.0) -> bool:
+    """Tell whether two results are equal in type, shape, dtype and every value.
+
+    tolerance: of floating point numbers, as a share of the first one's.
+    """
     if isinstance(one, torch.Tensor):
-        return (
-            isinstance(other, torch.Tensor)
-            and (one.shape, one.dtype) == (other.shape, other.dtype)
-            and torch.equal(one.cpu(), other.detach().cpu())
-        )
+        return alike_in_form(one, other) and close(one, other, tolerance)
     if isinstance(one, (list, tuple)):
         return (
             isinstance(other, (list, tuple))
             and len(one) == len(other)
-            and all(map(same, one, other))
+            and all(same(*pair, tolerance) for pair in zip(one, other, strict=True))
         )
+    if type(one) is float and type(other) is float:
+        return math.isclose(one, other, rel_tol=tolerance, abs_tol=0.0)
     return type(one) is type(other) and one == other
+
+
+def alike_in_form(one: torch.Tensor, other: Any) -> bool:
+    """Tell whether something is a tensor of the same shape and dtype."""
+    return isinstance(other, torch.Tensor) and (one.shape, one.dtype) == (
+        other.shape,
+        other.dtype,
+    )
+
+
+def close(one: torch.Tensor, other: torch.Tensor, tolerance: float) -> bool:
+    """Tell whether two tensors of one shape and dtype have the same values."""
+    one, other = one.detach().cpu(), other.detach().cpu()
+    if tolerance and one.dtype.is_floating_point:
+        return torch.allclose(other, one, rtol=tolerance, atol=0.0)
+    return torch.equal(one, other)
+
+
+def first_place(one: Any, other: Any) -> tuple[tuple[int, ...], Any, Any] | None:
+    """Return index and values where two tensors of one form, or lists, differ first."""
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        found = (first_place(*pair) for pair in zip(one, other, strict=False))
+        return next(filter(None, found), None)
+    if not isinstance(one, torch.Tensor) or not alike_in_form(one, other):
+        return None
+    unequal = (one.cpu() != other.detach().cpu()).nonzero()
+    if not len(unequal):
+        return None
+    index = tuple(unequal[0].tolist())
+    return index, one[index].item(), other[index].item()
 
 
 def addresses(value: Any) -> Iterator[int]:

@@ -6,8 +6,10 @@ import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from course_utils.exercises.answers import Answer, Attempt, Case, is_list, listed
-from course_utils.exercises.hints import FIRST, LAST
+from course_utils.exercises import source
+from course_utils.exercises.answers import Answer, Attempt, Case, is_list
+from course_utils.exercises.hints import reason
+from course_utils.exercises.wording import listed, words
 from course_utils.pictures import Blocks, Snapshot
 from course_utils.text import indent, merge, tag, these_ranks
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from course_utils.pictures import Picture
 
 WIDTH = 79  # characters in a line of a verdict
+UNKNOWN = "No known cause fits: compare what is expected with yours."
 
 
 @dataclass(frozen=True)
@@ -87,16 +90,26 @@ def missing(exercise: Exercise, found: list[str], at_home: bool) -> Verdict | No
 
 def is_stub(attempt: Attempt) -> bool:
     """Tell whether the function does nothing yet: None everywhere, and no call."""
-    return (
-        not attempt.passed
-        and len(attempt.ranks("returned")) == len(attempt.answers)
-        and all(a.yours is None and not a.calls for a in attempt.answers)
-    )
+    if attempt.passed or not attempt.ended:
+        return False
+    if any(a.yours is not None or a.calls for a in attempt.answers):
+        return False
+    node = source.function(attempt.source, attempt.function)
+    return node is None or source.is_empty(node)
 
 
-def not_started(exercise: Exercise) -> Verdict:
-    """Say that the stub is as it was."""
+def not_started(exercise: Exercise, at_home: bool) -> Verdict:
+    """Say that the stub is as it was.
+
+    at_home: whether the notebook's own process has a function of that name.
+    """
     text = f"{exercise.id} not started: {exercise.function} returns None"
+    if at_home:
+        why = (
+            f"The notebook's own process has a function {exercise.function} as well: "
+            "does that cell lack %%px?"
+        )
+        return Verdict("not started", "\n".join([text, *wrapped(why)]), why)
     return Verdict("not started", text)
 
 
@@ -107,9 +120,11 @@ def wrong(exercise: Exercise, attempt: Attempt, lost: list[int]) -> Verdict:
     """
     state = state_of(attempt)
     why = reason(exercise, attempt)
-    lines = [f"{exercise.id} {state} on {attempt.case}"]
+    second = ", called a second time" if attempt.again else ""
+    lines = [f"{exercise.id} {state} on {attempt.case}{second}"]
     lines += indent("\n".join(details(exercise, attempt)))
-    lines += wrapped(f"Why: {why}") if why else []
+    if why or state == "wrong":
+        lines += wrapped(f"Why: {why}" if why else UNKNOWN)
     if lost:
         lines += wrapped(
             f"Replaced: {these_ranks(lost)} did not survive; a new process has the "
@@ -135,16 +150,6 @@ def state_of(attempt: Attempt) -> str:
     return "stuck" if attempt.ranks("waited") else "wrong"
 
 
-def reason(exercise: Exercise, attempt: Attempt) -> str:
-    """Return the first hint that fits."""
-    asked = exercise.rules if attempt.right else exercise.hints
-    for hint in (*FIRST, *asked, *LAST):
-        sentence = hint(attempt)
-        if sentence:
-            return sentence
-    return ""
-
-
 def details(exercise: Exercise, attempt: Attempt) -> list[str]:
     """Say what every rank did, or where the first result differs."""
     if not attempt.ranks("raised", "waited", "looped", "stuck", "died"):
@@ -156,13 +161,17 @@ def details(exercise: Exercise, attempt: Attempt) -> list[str]:
 def event(answer: Answer) -> str:
     """Say how the call ended on one rank."""
     place = f" {answer.place}" if answer.place else ""
+    if answer.state == "waited":
+        call = answer.waiting.name if answer.waiting else "a collective"
+        return f"waited in {call}{place}"
+    if answer.state == "died":
+        last = indent(answer.place) if answer.place else []
+        return "\n".join([f"died ({answer.error})", *last])
     return {
         "returned": "returned",
         "raised": answer.error,
-        "waited": f"waited in {answer.error}{place}",
         "looped": f"ran until it was interrupted{place}",
         "stuck": "does not come free",
-        "died": f"died ({answer.error})",
     }[answer.state]
 
 
@@ -172,11 +181,31 @@ def differing(exercise: Exercise, attempt: Attempt) -> list[str]:
     if found is None:
         return ["every result has the right value"]
     item = "" if found.item is None else f", item {found.item}"
+    write = exercise.words or (lambda value, attempt: words(value))
+    shown = [write(value, attempt) for value in (found.expected, found.yours)]
+    if shown[0] == shown[1]:  # another dtype, or a place that is not shown
+        shown = apart(found.expected, found.yours, attempt.answers[found.rank])
     return [
         f"first difference: rank {found.rank}{item}",
-        f"expected  {exercise.words(found.expected, attempt)}",
-        f"yours     {exercise.words(found.yours, attempt)}",
+        f"expected  {shown[0]}",
+        f"yours     {shown[1]}",
     ]
+
+
+def apart(expected: Any, yours: Any, answer: Answer) -> list[str]:
+    """Write two values that look alike so that one sees where they differ."""
+    forms = [
+        f"{words(v)} ({v.dtype} of shape {v.shape})"
+        if isinstance(v, Snapshot)
+        else words(v)
+        for v in (expected, yours)
+    ]
+    if forms[0] != forms[1]:
+        return forms
+    if answer.differs is None:
+        return [f"{type(v).__name__} {words(v)}" for v in (expected, yours)]
+    index, *values = answer.differs
+    return [f"{value!r} at {list(index)}" for value in values]
 
 
 def picture(attempt: Attempt) -> Picture | None:

@@ -10,9 +10,10 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
+        "causes": ("likely_cause",),
         "report": (),
         "stall": ("Watched", "ask"),
         "states": ("RankState", "having", "lines"),
-        "watch": ("REQUEST", "Watch"),
+        "watch": ("REQUEST", "Watch", "members"),
     },
 )

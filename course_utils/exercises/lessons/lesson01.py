@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from course_utils.exercises.answers import Attempt, Case, is_list, words
+from course_utils.exercises.answers import Attempt, Case, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import no_arguments
+from course_utils.exercises.wording import words
+
+PIDS = 1000  # numbers below are no pid that would differ from run to run
 
 
 def own_process(case: Case, inputs: Inputs) -> list:
@@ -23,7 +26,7 @@ def without_pids(value: Any, attempt: Attempt) -> str:
         return f"({inner})" if isinstance(value, tuple) else f"[{inner}]"
     if isinstance(value, str) and value.isdecimal():
         return f"'{without_pids(int(value), attempt)}'"
-    if type(value) is int and value >= len(attempt.answers):
+    if type(value) is int and (value in names or value >= PIDS):
         return names.get(value, "<no rank's pid>")
     return words(value)
 
@@ -43,6 +46,10 @@ def introduction(attempt: Attempt) -> str | None:
             return "The pid is text, not a number."
         if isinstance(said, str) and said == str(rank):
             return "The rank is text, not a number."
+        if pid != own and said == rank and pid in (len(pairs), str(len(pairs))):
+            return "The second number is the number of ranks, not a process id."
+        if pid == rank == said:
+            return "The rank stands there twice; the second number is to be the pid."
         if pid != own and said == rank:
             return (
                 f"The rank is right, but the pid is not that of rank {rank}'s process."

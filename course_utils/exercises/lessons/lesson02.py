@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from course_utils.exercises.answers import Attempt, Case, alike, is_list, words
+from course_utils.exercises.answers import Attempt, Case, alike, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import no_arguments, the_path
+from course_utils.exercises.wording import words
 from course_utils.text import these_ranks
+
+MAKING = ("new_group", "new_subgroups", "new_subgroups_by_enumeration", "split_group")
 
 
 def rank_and_size(case: Case, inputs: Inputs) -> list:
@@ -15,8 +18,17 @@ def rank_and_size(case: Case, inputs: Inputs) -> list:
 
 def joined(attempt: Attempt) -> str | None:
     """Look at how each rank joined the group."""
+    calls = [call for _, call in attempt.calls("init_process_group")]
+    if len({call.arguments["init_method"] for call in calls}) > 1:
+        return "The ranks name different places to meet: all have to name the same one."
     for rank, call in attempt.calls("init_process_group"):
         given, size = call.arguments, attempt.case.world_size
+        for name in ("rank", "world_size"):
+            if isinstance(given[name], str):
+                return (
+                    f"Rank {rank} passed {name}={given[name]!r}, which is text: "
+                    "os.environ holds text, and a whole number is wanted."
+                )
         if given["store"] is None and (given["init_method"] or "env:").startswith(
             "env:"
         ):
@@ -31,6 +43,11 @@ def joined(attempt: Attempt) -> str | None:
         method = given["init_method"] or ""
         if given["store"] is None and attempt.inputs[rank][0] not in method:
             return "The ranks met at another place than the path that they were given."
+        if attempt.answers[rank].after.get("met") is False and attempt.right:
+            return (
+                f"The ranks met in a {given['store']}, and the path was not used: at "
+                "the path there is no file."
+            )
     return None
 
 
@@ -67,12 +84,16 @@ def even_ranks(case: Case, inputs: Inputs) -> list:
 
 def everyone_calls(attempt: Attempt) -> str | None:
     """new_group is for all ranks, members or not."""
-    calling = dict(attempt.calls("new_group"))
-    if not calling:
+    if not any(next(attempt.calls(name), None) for name in MAKING):
         return None if attempt.ranks("raised") else "No sub-group was made."
+    calling = dict(attempt.calls("new_group"))
     absent = [r for r in range(len(attempt.answers)) if r not in calling]
-    if absent and not any(
-        call.arguments["use_local_synchronization"] for call in calling.values()
+    if (
+        calling
+        and absent
+        and not any(
+            call.arguments["use_local_synchronization"] for call in calling.values()
+        )
     ):
         return (
             f"{these_ranks(absent).capitalize()} never called new_group: every rank of "
@@ -84,11 +105,19 @@ def everyone_calls(attempt: Attempt) -> str | None:
 def members(attempt: Attempt) -> str | None:
     """Look at who is in the group."""
     size = len(attempt.answers)
+    if even_group(attempt):
+        return None
     for rank, call in attempt.calls("new_group"):
         named = call.arguments["ranks"]
         if named is None:
             return "The group was made without naming its ranks, so all are in it."
         named = tuple(named) if is_list(named) else ()
+        beyond = [r for r in named if isinstance(r, int) and r >= size]
+        if beyond:
+            return (
+                f"Rank {rank} named {these_ranks(beyond)}, which a world of {size} "
+                "does not have: the even ranks follow from its size."
+            )
         odd = [r for r in named if isinstance(r, int) and r % 2]
         if odd:
             return f"Rank {rank} put {these_ranks(odd)} into the group of even ranks."
@@ -97,8 +126,30 @@ def members(attempt: Attempt) -> str | None:
     return None
 
 
+def even_group(attempt: Attempt) -> bool:
+    """Tell whether every even rank is in a group of all even ranks."""
+    size = len(attempt.answers)
+    evens = tuple(range(0, size, 2))
+    named = any(
+        is_list(call.arguments["ranks"]) and tuple(call.arguments["ranks"]) == evens
+        for _, call in attempt.calls("new_group")
+    )
+    there = [evens in attempt.answers[r].after.get("groups", ()) for r in evens]
+    return all(there) or named and not attempt.ranks("waited")
+
+
+def nobody_else(attempt: Attempt) -> str | None:
+    """The sub-groups that were made are others."""
+    if attempt.ranks("raised", "waited") or even_group(attempt):
+        return None
+    return "There is no group of all even ranks on the even ranks after the call."
+
+
 def place_in_group(attempt: Attempt) -> str | None:
     """Look at what each rank returned."""
+    evens = [r for r in range(len(attempt.answers)) if not r % 2]
+    if all(attempt.yours[r] == attempt.expected[r][::-1] for r in evens):
+        return "Number and size are in the other order."
     for rank, yours in enumerate(attempt.yours):
         if alike(yours, attempt.expected[rank]) or attempt.ranks("raised", "waited"):
             continue
@@ -107,6 +158,8 @@ def place_in_group(attempt: Attempt) -> str | None:
                 f"Rank {rank} is not in the group and returned {words(yours)} instead "
                 "of (-1, 0)."
             )
+        if is_list(yours) and yours == (attempt.expected[rank][0], len(attempt.yours)):
+            return f"{yours[1]} is the size of the whole world, not of the group."
         if is_list(yours) and len(yours) == 2 and yours[0] == rank:
             return f"{rank} is the rank in the whole world, not in the group."
     return None
@@ -120,8 +173,10 @@ EXERCISES = (
         oracle=rank_and_size,
         worlds=(4, 3, 2, 1),
         group=False,
+        twice=False,
         rules=(initialised, joined),
-        hints=(initialised, joined, swapped),
+        stops=(initialised, joined),
+        hints=(swapped,),
     ),
     Exercise(
         "2.2",
@@ -129,7 +184,8 @@ EXERCISES = (
         inputs=no_arguments,
         oracle=even_ranks,
         worlds=(4, 3, 2, 1),
-        rules=(everyone_calls, members),
-        hints=(everyone_calls, members, place_in_group),
+        rules=(everyone_calls, members, nobody_else),
+        stops=(everyone_calls, members),
+        hints=(place_in_group,),
     ),
 )

@@ -9,6 +9,7 @@ from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import one_shard
 
 SHARDS = (((2,), "int64"), ((2, 3), "float32"), ((), "float64"))
+TURNED = ((3, 2), "int64", None, (), None, True)
 NEIGHBOURLY = {
     "send",
     "recv",
@@ -60,6 +61,23 @@ def round_the_ring(attempt: Attempt) -> str | None:
     return None
 
 
+def more_rounds(attempt: Attempt) -> str | None:
+    """One round too many brings every shard back to its own rank."""
+    size = attempt.case.world_size
+    for rank, answer in enumerate(attempt.answers):
+        sent = sum(
+            call.name in ("send", "isend")
+            or (call.name == "P2POp" and call.arguments.get("op") == "isend")
+            for call in answer.calls
+        )
+        if sent > size - 1 and attempt.right:
+            return (
+                f"Rank {rank} sends {sent} times; in a ring of {size} all shards are "
+                f"everywhere after {size - 1} rounds."
+            )
+    return None
+
+
 def rounds(attempt: Attempt) -> str | None:
     """Look at which shard arrived in which round."""
     size = len(attempt.answers)
@@ -78,6 +96,21 @@ def rounds(attempt: Attempt) -> str | None:
     for step in (1, -1):
         if _placed(attempt, lambda rank, item, step=step: (item + step) % size, but=1):
             return "What arrives is stored one place off."
+    return None
+
+
+def added(attempt: Attempt) -> str | None:
+    """The sum of all shards, where one of them should be."""
+    shards = [shard.values for (shard,) in attempt.inputs]
+    total = tuple(map(sum, zip(*shards, strict=True)))
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        for item, held in enumerate(yours if is_list(yours) else []):
+            if len(shards) > 1 and total and getattr(held, "values", ()) == total:
+                return (
+                    f"On rank {rank} item {item} is the sum of all shards: a reduction "
+                    "adds, and does not gather."
+                )
     return None
 
 
@@ -107,16 +140,19 @@ EXERCISES = (
         "gather_all",
         inputs=one_shard,
         oracle=every_shard,
-        shards=SHARDS,
+        shards=(*SHARDS, TURNED),
+        hints=(added,),
     ),
     Exercise(
         "3.2",
         "ring_all_gather",
         inputs=one_shard,
         oracle=every_shard,
+        worlds=(4, 3, 2, 1),
         shards=SHARDS,
-        rules=(only_neighbours, round_the_ring),
-        hints=(rounds, only_neighbours, round_the_ring),
+        rules=(only_neighbours, round_the_ring, more_rounds),
+        stops=(only_neighbours, round_the_ring),
+        hints=(rounds,),
         may_share=True,
     ),
 )

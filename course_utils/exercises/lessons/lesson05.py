@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import zlib
 from collections.abc import Sequence
 
-from course_utils.exercises.answers import Attempt, Case, listed
+from course_utils.exercises.answers import Attempt, Case
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import one_shard
+from course_utils.exercises.source import function
+from course_utils.exercises.wording import listed
 from course_utils.pictures import Snapshot
 
 JOINS = (  # shape, dtype, dim
@@ -110,6 +113,26 @@ def alternating(shards: Sequence[Snapshot], dim: int) -> tuple:
     )
 
 
+def which_shape(attempt: Attempt) -> str | None:
+    """Look at the shape of the first result that is not right."""
+    found = attempt.difference()
+    if found is None or not isinstance(found.yours, Snapshot):
+        return None
+    shards = [shard for shard, _ in attempt.inputs]
+    asked, have = attempt.case.dim, found.yours
+    if len(have.shape) == len(attempt.case.shape) + 1:
+        return (
+            f"The result has shape {have.shape}, one dimension more than a shard: "
+            "stacked, not joined."
+        )
+    if have.shape == found.expected.shape:
+        return None
+    for dim in range(len(attempt.case.shape)):
+        if have.values == joined(shards, dim) and have.shape == shape_of(attempt, dim):
+            return f"The shards are joined along dim {dim}, where dim is {asked}."
+    return None
+
+
 def which_join(attempt: Attempt) -> str | None:
     """Look at how the shards lie in the first result that is not right."""
     found = attempt.difference()
@@ -117,28 +140,18 @@ def which_join(attempt: Attempt) -> str | None:
         return None
     shards = [shard for shard, _ in attempt.inputs]
     asked, have = attempt.case.dim, found.yours
-    dims, front = len(attempt.case.shape), asked % len(attempt.case.shape)
-    if len(have.shape) == dims + 1:
-        return (
-            f"The result has shape {have.shape}, one dimension more than a shard: "
-            "stacked, not joined."
-        )
-    if have.shape == found.expected.shape:
-        if have.values == joined(shards, front):
-            return None  # another dtype
-        if have.values == joined(shards, 0):
-            return (
-                "The flat buffer was reshaped as it was: its elements still lie rank "
-                f"after rank, but along dim {asked} the ranks have to lie side by side."
-            )
-        if have.values == alternating(shards, front):
-            return f"Along dim {asked} the ranks take turns, element by element."
-        if have.values == joined(shards[::-1], front):
-            return "The shards are joined from the last rank to the first."
+    front = asked % len(attempt.case.shape)
+    if have.shape != found.expected.shape or have.values == joined(shards, front):
         return None
-    for dim in range(dims):
-        if have.values == joined(shards, dim) and have.shape == shape_of(attempt, dim):
-            return f"The shards are joined along dim {dim}, where dim is {asked}."
+    if have.values == joined(shards, 0):
+        return (
+            "The flat buffer was reshaped as it was: its elements still lie rank "
+            f"after rank, but along dim {asked} the ranks have to lie side by side."
+        )
+    if have.values == alternating(shards, front):
+        return f"Along dim {asked} the ranks take turns, element by element."
+    if have.values == joined(shards[::-1], front):
+        return "The shards are joined from the last rank to the first."
     return None
 
 
@@ -186,11 +199,28 @@ def which_order(attempt: Attempt) -> str | None:
         return "The result is cut at the wrong end: what the sampler adds comes last."
     if have == parts[found.rank]:
         return f"Rank {found.rank} returns its own part."
-    if have == sorted(want) and len(want) > 1:
+    backward = [sample for row in zip(*parts[::-1], strict=True) for sample in row]
+    if have == backward[:length] and have != want:
+        return "The samples are dealt from the last rank to the first."
+    if have in (sorted(want), sorted(dealt)[:length]) and len(want) > 1:
         return "The samples are sorted by value; in the dataset they are not."
     if have != want and sorted(have) == sorted(want):
         return "Every sample is there once, but not in the order of the dataset."
     return None
+
+
+def all_turned(attempt: Attempt) -> str | None:
+    """T turns all dimensions around, where samples have some of their own."""
+    node = function(attempt.source, attempt.function)
+    turning = (
+        [n for n in ast.walk(node) if isinstance(n, ast.Attribute)] if node else []
+    )
+    if len(attempt.case.shape) < 2 or all(n.attr not in "T" for n in turning):
+        return None
+    return (
+        "`.T` turns all dimensions around, those of a sample as well: only ranks and "
+        "samples may change places."
+    )
 
 
 def samples(tensor: Snapshot) -> list[tuple]:
@@ -208,6 +238,7 @@ EXERCISES = (
         oracle=joined_along_dim,
         shards=JOINS,
         rules=(one_transfer,),
+        forms=(which_shape,),
         hints=(which_join, fixed_dim),
     ),
     Exercise(
@@ -216,6 +247,6 @@ EXERCISES = (
         inputs=dealt_part,
         oracle=the_dataset,
         shards=PARTS,
-        hints=(which_order,),
+        forms=(all_turned, which_order),
     ),
 )

@@ -13,6 +13,8 @@ TENSORS = (
     ((), "float64"),
     ((2, 1, 3), "bool"),
     ((0, 2), "float32"),
+    ((1, 2, 1, 1, 2, 1, 1, 1), "int64"),
+    ((3, 2), "float32", None, (), None, True),
 )
 ALLOWED = {"broadcast", "barrier"}
 ORDINALS = ("first", "second", "third", "fourth")
@@ -102,9 +104,7 @@ def header_only(attempt: Attempt) -> str | None:
     if found is not None and wrong and set(counts.values()) == {1}:
         shapes = {getattr(v, "shape", None) for v in (found.expected, found.yours)}
         if len(shapes) == 1 and None not in shapes:
-            return (
-                "Every rank broadcasts once: the shape, it seems, and not the values."
-            )
+            return "Every rank broadcasts once, and the values were not in it."
     return None
 
 
@@ -116,7 +116,8 @@ EXERCISES = (
         oracle=tensor_everywhere,
         shards=TENSORS,
         rules=(only_broadcast,),
-        hints=(only_broadcast, other_root, unlike, header_only),
+        stops=(only_broadcast, other_root, unlike),
+        hints=(other_root, header_only),
         may_share=True,
     ),
 )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+
 from course_utils.exercises.answers import Attempt, Case, alike, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import one_shard
+from course_utils.exercises.source import called, function
 from course_utils.pictures import Snapshot
 from course_utils.text import these_ranks
 
 NAMES = ("hits", "loss", "size")
-ROUNDS = (2, 3, 1, 3)  # batches of every rank
+ROUNDS = {4: (2, 3, 1, 3), 3: (1, 2, 4), 2: (2, 1)}  # batches of every rank
 
 
 def mean_everywhere(case: Case, inputs: Inputs) -> list:
@@ -36,13 +39,32 @@ def own_mean(attempt: Attempt) -> str | None:
     )
 
 
-def roots(attempt: Attempt) -> str | None:
-    """The ranks name different roots."""
-    if any("the ranks disagree on the root" in a.error for a in attempt.answers):
-        return (
-            "The ranks name different roots: the root is one rank, and every rank "
-            "names the same one."
-        )
+def which_divisor(attempt: Attempt) -> str | None:
+    """The sum of all, divided by something else than their number."""
+    values = [value for (shard,) in attempt.inputs for value in shard.values]
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        if not isinstance(yours, Snapshot) or len(yours.values) != 1:
+            return None
+        for by in range(1, len(values)):
+            if abs(yours.values[0] * by - sum(values)) <= 1e-5 * sum(values):
+                how = f"divided by {by}" if by > 1 else "not divided"
+                return (
+                    f"That is the sum of all elements, {how}; there are {len(values)}."
+                )
+    return None
+
+
+def empty_root(attempt: Attempt) -> str | None:
+    """The root of the broadcast holds no mean."""
+    for _, call in attempt.calls("broadcast"):
+        src = call.arguments["src"]
+        sent = attempt.yours[src] if src in attempt.wrong() else None
+        if src and sent is not None and all(sent == yours for yours in attempt.yours):
+            return (
+                f"Rank {src} is the root of broadcast, so that every rank has what "
+                f"rank {src} held before, and not the mean."
+            )
     return None
 
 
@@ -57,7 +79,9 @@ def named_shards(case: Case, path: str) -> Inputs:
     for rank in range(case.world_size):
         pairs = []
         for place, name in enumerate(NAMES):
-            numbers = 100 * rank + 30 * place + torch.randperm(30, generator=generator)
+            # no order of values is that of the names, or the same on all ranks
+            first = 100 * rank + 30 * ((place + rank) % len(NAMES))
+            numbers = first + torch.randperm(30, generator=generator)
             shard = numbers[: case.shape[0]].to(getattr(torch, case.dtype))
             pairs.append((name, shard.to(device())))
         every.append((pairs,))
@@ -89,12 +113,27 @@ def mixed(attempt: Attempt) -> str | None:
                 part = held.values[start : start + size]
                 other, origin = shards.get(part, (name, rank))
                 if other != name:
+                    if iterates_set(attempt):
+                        return (
+                            f"On rank {rank}, {name!r} holds the {other!r} of rank "
+                            f"{origin}: a set has another order in every process, so "
+                            "the ranks gathered in different orders."
+                        )
                     return (
                         f"On rank {rank}, {name!r} holds the {other!r} of rank "
                         f"{origin}: the ranks gathered in different orders, and the "
                         "operations, shapes and dtypes fit all the same."
                     )
     return None
+
+
+def iterates_set(attempt: Attempt) -> bool:
+    """Tell whether the function makes a set."""
+    node = function(attempt.source, attempt.function)
+    return node is not None and any(
+        isinstance(n, (ast.Set, ast.SetComp)) or called(n) in ("set", "frozenset")
+        for n in ast.walk(node)
+    )
 
 
 def own_order(attempt: Attempt) -> str | None:
@@ -123,7 +162,7 @@ def uneven_batches(case: Case, path: str) -> Inputs:
 
     generator = torch.Generator().manual_seed(case.world_size)
     every = []
-    for rank, rounds in zip(range(case.world_size), ROUNDS, strict=False):
+    for rank, rounds in enumerate(ROUNDS[case.world_size]):
         count = case.shape[0]
         numbers = 100 * rank + 10 + torch.randperm(90, generator=generator)
         flat = numbers[: rounds * count].to(getattr(torch, case.dtype)).to(device())
@@ -143,7 +182,7 @@ def sums_by_round(case: Case, inputs: Inputs) -> list:
 
 def too_few(attempt: Attempt) -> str | None:
     """The loop ends with the rank that has fewest batches."""
-    given = ROUNDS[: len(attempt.answers)]
+    given = ROUNDS[len(attempt.answers)]
     fewest, most = min(given), max(given)
     lengths = {len(attempt.yours[r]) for r in lists(attempt)}
     if attempt.ranks("waited", "raised") or lengths != {fewest}:
@@ -170,6 +209,22 @@ def last_again(attempt: Attempt) -> str | None:
     return None
 
 
+def not_zeros(attempt: Attempt) -> str | None:
+    """The first wrong sum is one to which a rank had nothing to add."""
+    found = attempt.difference()
+    if found is None or found.item is None:
+        return None
+    batches = [given for (given,) in attempt.inputs]
+    late = [rank for rank, own in enumerate(batches) if found.item >= len(own)]
+    if not late or len(attempt.wrong()) < len(batches):
+        return None
+    return (
+        f"In round {found.item}, {these_ranks(late)} had no batch left and "
+        f"{'count' if len(late) > 1 else 'counts'} as zeros; rounds before it are "
+        "right."
+    )
+
+
 def lists(attempt: Attempt) -> list[int]:
     """Return the ranks that returned a wrong list."""
     return [r for r in attempt.wrong() if is_list(attempt.yours[r])]
@@ -178,7 +233,7 @@ def lists(attempt: Attempt) -> list[int]:
 def alone(attempt: Attempt) -> str | None:
     """A rank adds up nothing but its own batches."""
     own = [r for r in lists(attempt) if alike(attempt.yours[r], attempt.inputs[r][0])]
-    if not own:
+    if not own or own != attempt.wrong():
         return None
     return f"{these_ranks(own).capitalize()} returned batches, not sums over the ranks."
 
@@ -190,7 +245,8 @@ EXERCISES = (
         inputs=one_shard,
         oracle=mean_everywhere,
         shards=(((4,), "float32"), ((2, 2), "float32")),
-        hints=(own_mean, roots),
+        hints=(own_mean, which_divisor, empty_root),
+        tolerance=1e-5,
     ),
     Exercise(
         "7.2",
@@ -199,6 +255,7 @@ EXERCISES = (
         oracle=joined_by_name,
         shards=(((2,), "int64"),),
         hints=(mixed, own_order),
+        unordered=True,
     ),
     Exercise(
         "7.3",
@@ -206,7 +263,8 @@ EXERCISES = (
         inputs=uneven_batches,
         oracle=sums_by_round,
         shards=(((2,), "int64"),),
-        hints=(too_few, last_again, alone),
+        forms=(alone, too_few),
+        hints=(last_again, not_zeros),
         may_share=True,
     ),
 )

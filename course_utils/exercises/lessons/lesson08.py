@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import zlib
 
+from course_utils.exercises import endings
 from course_utils.exercises.answers import Attempt, Case, alike, is_list
 from course_utils.exercises.exercise import Exercise, Inputs
+from course_utils.exercises.places import numbers as elements
 from course_utils.pictures import Snapshot
 from course_utils.text import these_ranks
 
@@ -14,13 +16,16 @@ ROWS = (  # shape of one row, dtype, dim, rows of every rank
     ((), "int64", None, (2, 0, 3, 1)),
     ((2,), "float32", None, (1, 3, 2, 0)),
     ((), "float64", None, (2, 2, 2, 2)),
-    ((2,), "int64", None, (0, 0, 3, 1)),
+    ((2,), "int64", None, (0, 0, 5, 1)),
+    ((3,), "int64", None, (0, 0, 0, 0)),
 )
 LISTS = (  # how many tensors each rank has
     (None, "int64", None, (2, 0, 3, 1)),
     (None, "int64", None, (1, 1, 1, 1)),
     (None, "int64", None, (0, 2, 0, 1)),
+    (None, "int64", None, (0, 0, 0, 0)),
 )
+SENTINELS = (0, -1)  # stand in the data, so that no value can mark its end
 
 
 def sizes_of(case: Case) -> tuple[int, ...]:
@@ -29,7 +34,10 @@ def sizes_of(case: Case) -> tuple[int, ...]:
 
 
 def numbers(case: Case, rank: int, count: int, place: int = 0):
-    """Return `count` numbers that nobody can foresee, from 100 * rank + 10."""
+    """Return `count` numbers that nobody can foresee, from 100 * rank + 10.
+
+    The last one is 0 on even ranks, -1 on odd ones.
+    """
     import torch
 
     from course_utils.process_group import device
@@ -37,7 +45,9 @@ def numbers(case: Case, rank: int, count: int, place: int = 0):
     seed = zlib.crc32(repr((case, rank, place)).encode())
     drawn = torch.randperm(90, generator=torch.Generator().manual_seed(seed))
     dtype = getattr(torch, case.dtype)
-    return (100 * rank + 10 + drawn[:count]).to(dtype).to(device())
+    found = (100 * rank + 10 + drawn[:count]).to(dtype)
+    found[count - 1 :] = SENTINELS[rank % 2]
+    return found.to(device())
 
 
 def uneven_shards(case: Case, path: str) -> Inputs:
@@ -89,7 +99,8 @@ def empty_handed(attempt: Attempt) -> str | None:
             "send: an empty shard or list needs a way through the function, too."
         )
     waiting, gone = attempt.ranks("waited"), attempt.ranks("returned")
-    if waiting and gone and set(gone) <= set(empty):
+    calls = {endings.state(attempt.answers[rank]).name for rank in waiting}
+    if len(calls) == 1 and gone and set(gone) <= set(empty):
         return (
             f"{these_ranks(gone).capitalize()}, with nothing to send, returned while "
             "the others waited: who holds nothing has to take part all the same."
@@ -97,14 +108,17 @@ def empty_handed(attempt: Attempt) -> str | None:
     return None
 
 
-def refused(attempt: Attempt) -> str | None:
-    """A gather for equal shapes, with unequal shapes."""
-    signs = ("disagree on the shape of all_gather", "passed buffers whose shape")
-    if any(sign in a.error for a in attempt.answers for sign in signs):
-        return (
-            "all_gather takes pieces of one shape only, and these differ from rank to "
-            "rank."
-        )
+def taken_for_padding(attempt: Attempt) -> str | None:
+    """A value of the data marks an end, or what is padding."""
+    for rank in attempt.wrong():
+        have = list(elements(attempt.yours[rank]))
+        want = list(elements(attempt.expected[rank]))
+        for value in SENTINELS:
+            if have and have != want and have == [v for v in want if v != value]:
+                return (
+                    f"On rank {rank} every {value} is gone from the result: a shard "
+                    "may hold any value, so none can mark padding or an end."
+                )
     return None
 
 
@@ -247,11 +261,10 @@ EXERCISES = (
         oracle=every_shard,
         shards=ROWS,
         rules=(only_tensors,),
-        hints=(
-            only_tensors,
-            empty_handed,
-            refused,
+        stops=(only_tensors, empty_handed),
+        forms=(
             empty_left_out,
+            taken_for_padding,
             own_size,
             padding_kept,
             other_order,
@@ -265,14 +278,13 @@ EXERCISES = (
         oracle=every_tensor,
         shards=LISTS,
         rules=(only_tensors,),
-        hints=(
-            only_tensors,
-            empty_handed,
-            refused,
+        stops=(only_tensors, empty_handed),
+        forms=(
             nested,
             own_list,
             empty_left_out,
             joined,
+            taken_for_padding,
             other_order,
             padding_kept,
         ),

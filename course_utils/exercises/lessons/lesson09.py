@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from typing import Any
 
 from course_utils.exercises.answers import Attempt, Case
 from course_utils.exercises.exercise import Exercise, Inputs
@@ -10,6 +12,7 @@ from course_utils.pictures import Snapshot
 from course_utils.text import these_ranks
 
 SHARDS = (((16384,), "float32"), ((2048, 8), "float64"), ((5000,), "int64"))
+MOST = 4  # a shard that lacks more than one of so many elements is not there
 SLACK = 4096  # bytes for headers, and for a few numbers on the way
 
 
@@ -78,18 +81,61 @@ def only_the_root_calls(attempt: Attempt) -> str | None:
     return None
 
 
-def pieces_in_a_row(attempt: Attempt) -> str | None:
-    """The right numbers in the wrong places."""
+def blocks(yours: Any, expected: Any) -> dict[str, Any]:
+    """Tell on a rank of which parts of a result a whole is made.
+
+    wrong: the number of elements at the wrong place; absent: the places of those that
+    are nowhere in the result.
+    """
+    import torch
+
+    if not isinstance(yours, torch.Tensor) or not isinstance(expected, torch.Tensor):
+        return {}
+    if yours.numel() != expected.numel():
+        return {}
+    flat, want = yours.detach().flatten(), expected.flatten()
+    absent = (~torch.isin(want, flat)).nonzero().flatten().tolist()
+    return {
+        "wrong": int((flat != want).sum()),
+        "absent": absent,
+    }
+
+
+def whole_shape(attempt: Attempt) -> str | None:
+    """Another shape than the whole's."""
     yours, expected = attempt.yours[0], attempt.expected[0]
-    if not isinstance(yours, Snapshot) or attempt.answers[0].right:
-        return None
-    if yours.shape != expected.shape:
+    if isinstance(yours, Snapshot) and yours.shape != expected.shape:
         return (
             f"On rank 0 the result has shape {yours.shape}; the whole has shape "
             f"{expected.shape}."
         )
+    return None
+
+
+def not_there(attempt: Attempt) -> str | None:
+    """Shards, or parts of them, that are nowhere in the result."""
+    absent = attempt.answers[0].seen.get("absent")
+    if not absent:
+        return None
+    each = math.prod(attempt.case.shape)
+    lost = Counter(place // each for place in absent)
+    ranks = [rank for rank, count in lost.items() if count > each // MOST]
+    if ranks:  # what lies in fresh memory may be anything, of a shard as well
+        own = ", its own," if ranks == [0] else ""
+        return f"The shard of {these_ranks(ranks)}{own} is not in the result of rank 0."
     return (
-        "The result on rank 0 has the right shape, with rows in wrong places: piece i "
+        f"{len(absent)} elements of the shards of {these_ranks(sorted(lost))} are not "
+        "in the result of rank 0."
+    )
+
+
+def pieces_in_a_row(attempt: Attempt) -> str | None:
+    """The right numbers in the wrong places."""
+    seen = attempt.answers[0].seen
+    if not seen.get("wrong") or seen["absent"]:
+        return None
+    return (
+        "The result on rank 0 has every element, with rows in wrong places: piece i "
         "of rank r belongs behind the pieces before it of the same rank."
     )
 
@@ -102,7 +148,10 @@ EXERCISES = (
         oracle=whole_on_the_root,
         shards=SHARDS,
         rules=(over_budget,),
-        hints=(only_the_root_calls, over_budget, whole_elsewhere, pieces_in_a_row),
+        stops=(only_the_root_calls,),
+        forms=(whole_elsewhere, whole_shape),
+        hints=(not_there, pieces_in_a_row),
+        look=blocks,
         measured=True,
     ),
 )

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import zlib
+from collections.abc import Iterator
 
 from course_utils.exercises.answers import Attempt, Case
 from course_utils.exercises.exercise import Exercise, Inputs
 from course_utils.exercises.lessons.inputs import one_shard
+from course_utils.exercises.places import numbers as numbers_in
+from course_utils.exercises.source import function, returns
 from course_utils.pictures import Snapshot
+from course_utils.text import these_ranks
 
 # Small whole numbers as float64, and powers of two to divide by: every way to add,
 # multiply and divide gives the same bits.
 ROWS = ((3,), "float64", None, (2, 0, 2, 4)), ((2,), "float64", None, (1, 3, 4, 0))
 EQUAL = (((4,), "float64"), ((2, 3), "float64"))
 NO_GRAPH = "does not require grad"
+CLOSE = 1e-9  # of a gradient in float64: the order of sums does not matter
 
 
 def fourth_power(full):
@@ -66,10 +72,42 @@ def gradient_of_mean(case: Case, inputs: Inputs) -> list:
 def no_history(attempt: Attempt) -> str | None:
     """backward() found nothing to follow."""
     if any(NO_GRAPH in answer.error for answer in attempt.answers):
+        if "requires_grad" not in attempt.source:
+            return (
+                "Nothing requires a gradient, so backward() finds no history: what is "
+                "given does not, and a clone of it may with requires_grad_()."
+            )
         return (
             "What backward() started from has no history: gathered buffers lead back "
             "to no shard."
         )
+    return None
+
+
+def no_leaf(attempt: Attempt) -> str | None:
+    """`.grad` is None."""
+    node = function(attempt.source, attempt.function)
+    if any(yours is not None for yours in attempt.yours) or node is None:
+        return None
+    given = [v for v in returns(node) if isinstance(v, ast.Attribute)]
+    if any(value.attr == "grad" for value in given):
+        return (
+            "`.grad` is None: backward() leaves a gradient at leaves that it comes to. "
+            "What is computed from one, as by clone(), is no leaf."
+        )
+    return None
+
+
+def not_a_number(attempt: Attempt) -> str | None:
+    """NaN, of a mean over nothing."""
+    for rank in attempt.wrong():
+        if any(value != value for value in numbers_in(attempt.yours[rank])):
+            empty = [r for r, n in enumerate(attempt.case.sizes) if not n]
+            of = f", as of {these_ranks(empty)}" if empty else ""
+            return (
+                f"Rank {rank} returns NaN: the mean over no rows{of} is 0 / 0, and in "
+                "a sum it spoils all others."
+            )
     return None
 
 
@@ -111,6 +149,20 @@ def factor(want: tuple, got: tuple) -> float | None:
     return round(found[0], 9)
 
 
+def added_up(attempt: Attempt) -> str | None:
+    """Gradients of different shards, added."""
+    columns = zip(*[want.values for want in attempt.expected], strict=True)
+    total = [sum(column) for column in columns]
+    if len(attempt.expected) > 1 and all(
+        isinstance(g, Snapshot) and near(g.values, total) for g in attempt.yours
+    ):
+        return (
+            "The gradients of different shards are added up; each rank keeps the one "
+            "of its own shard."
+        )
+    return None
+
+
 def own_shard_only(attempt: Attempt) -> str | None:
     """The loss of each rank's own shard, without the others."""
     size = attempt.case.world_size
@@ -141,45 +193,82 @@ def whole_gradient(attempt: Attempt) -> str | None:
 def which_mean(attempt: Attempt) -> str | None:
     """Look for the mean of means, the sum, and a rank's own gradient."""
     sizes = attempt.case.sizes[: attempt.case.world_size]
-    yours = [g.values for g in attempt.yours if isinstance(g, Snapshot)]
     wrong = attempt.wrong()
-    if not wrong or len(yours) < len(sizes):
+    yours = {r: attempt.yours[r] for r in wrong}
+    if not wrong or not all(isinstance(g, Snapshot) for g in yours.values()):
         return None
     sums = [gradient_of_sum(*given) for given in attempt.inputs]
+    for own, why in (*of_all(attempt, sums), *of_each(sums, sizes)):
+        if all(near(yours[rank].values, own[rank]) for rank in wrong):
+            return why
+    return None
+
+
+def of_all(attempt: Attempt, sums: list[list[float]]) -> Iterator[tuple[list, str]]:
+    """Yield wrong gradients that are the same on every rank, with what they are."""
+    sizes = attempt.case.sizes[: len(sums)]
     total = [sum(column) for column in zip(*sums, strict=True)]
     means = [[v / n for v in own] for own, n in zip(sums, sizes, strict=True) if n]
-    averaged = [sum(column) / len(sizes) for column in zip(*means, strict=True)]
-    first = wrong[0]
-    if near(yours[first], averaged):
-        return (
+    columns = [*zip(*means, strict=True)]
+    for count in (len(sizes), len(means)):
+        yield (
+            [[sum(column) / count for column in columns]] * len(sizes),
             "That is the mean of the ranks' means: a rank with few rows counts as much "
-            "as one with many."
+            "as one with many.",
         )
-    if near(yours[first], total):
-        return f"That is the gradient of the sum over all {sum(sizes)} rows, undivided."
-    if near(yours[first], [v / len(sizes) for v in total]):
-        return (
-            f"The sum over all rows is divided by {len(sizes)}, the number of ranks; "
-            f"there are {sum(sizes)} rows."
-        )
-    with_rows = [rank for rank in wrong if sizes[rank]]
-    if all(near(yours[r], [v / sum(sizes) for v in sums[r]]) for r in with_rows):
-        return "Each rank has the share of its own rows: the shares are not added up."
-    if all(near(yours[r], [v / sizes[r] for v in sums[r]]) for r in with_rows):
-        return f"Rank {first} has the gradient of its own mean, without the others."
-    return None
+    rows = [row for _, shard in attempt.inputs for row in rows_of(shard)]
+    yield (
+        [[sum(column) / len(rows) for column in zip(*rows, strict=True)]] * len(sizes),
+        "That is the gradient of the mean of shard @ weight, without the square.",
+    )
+    yield (
+        [total] * len(sizes),
+        f"That is the gradient of the sum over all {sum(sizes)} rows, undivided.",
+    )
+    yield (
+        [[v / len(sizes) for v in total]] * len(sizes),
+        f"The sum over all rows is divided by {len(sizes)}, the number of ranks; there "
+        f"are {sum(sizes)} rows.",
+    )
+    yield (
+        [[v / max(n, 1) for v in total] for n in sizes],
+        "Each rank divides the sum by the number of its own rows; there are "
+        f"{sum(sizes)} in all.",
+    )
+
+
+def of_each(
+    sums: list[list[float]], sizes: tuple[int, ...]
+) -> Iterator[tuple[list, str]]:
+    """Yield wrong gradients that each rank has of its own rows, with what they are."""
+    yield (
+        sums,
+        "Each rank has the gradient of the sum over its own rows: nothing is added up "
+        "over the ranks, nor divided.",
+    )
+    yield (
+        [[v / sum(sizes) for v in own] for own in sums],
+        "Each rank has the share of its own rows: the shares are not added up.",
+    )
+    yield (
+        [[v / max(n, 1) for v in own] for own, n in zip(sums, sizes, strict=True)],
+        "Each rank has the gradient of its own mean, without the others.",
+    )
 
 
 def gradient_of_sum(weight: Snapshot, shard: Snapshot) -> list[float]:
     """Return the gradient of the sum of squares over the rows of one shard."""
-    width = len(weight.values)
-    flat = shard.values
-    rows = [flat[i : i + width] for i in range(0, len(flat), width)]
-    result = [0.0] * width
-    for row in rows:
+    result = [0.0] * len(weight.values)
+    for row in rows_of(shard):
         out = sum(a * b for a, b in zip(row, weight.values, strict=True))
         result = [r + 2 * out * a for r, a in zip(result, row, strict=True)]
     return result
+
+
+def rows_of(shard: Snapshot) -> list[tuple]:
+    """Return the rows of a shard."""
+    width = shard.shape[-1]
+    return [shard.values[i : i + width] for i in range(0, len(shard.values), width)]
 
 
 def near(some: tuple, others: list) -> bool:
@@ -197,7 +286,10 @@ EXERCISES = (
         oracle=pieces_of_gradient,
         worlds=(4, 2, 1),
         shards=EQUAL,
-        hints=(no_history, own_shard_only, whole_gradient, times),
+        stops=(no_history,),
+        forms=(no_leaf, whole_gradient),
+        hints=(own_shard_only, added_up, times),
+        tolerance=CLOSE,
     ),
     Exercise(
         "11.2",
@@ -205,6 +297,9 @@ EXERCISES = (
         inputs=weight_and_rows,
         oracle=gradient_of_mean,
         shards=ROWS,
-        hints=(no_history, which_mean, times),
+        stops=(no_history,),
+        forms=(no_leaf,),
+        hints=(not_a_number, which_mean, times),
+        tolerance=CLOSE,
     ),
 )

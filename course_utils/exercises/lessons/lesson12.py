@@ -21,8 +21,11 @@ def data_sets(counts: tuple[int, ...]) -> tuple[tuple, ...]:
 
 
 def truths(count: int) -> list[bool]:
-    """Say of every sample whether it was read right: the first four are."""
-    return [sample < 4 for sample in range(count)]
+    """Say of every sample whether it was read right.
+
+    So that each way to count wrongly gives another number.
+    """
+    return [sample in (0, 1, 2, 3, 5, 6) for sample in range(count)]
 
 
 def dealt(count: int, world_size: int) -> list[list[int]]:
@@ -80,43 +83,85 @@ def whole_confusion(case: Case, inputs: Inputs) -> list:
 
 
 def which_accuracy(attempt: Attempt) -> str | None:
-    """Find the samples that were counted instead, where every rank returned."""
-    if attempt.ranks("waited"):
+    """Find the samples that were counted instead; the sentence has to fit all ranks."""
+    every = truths(attempt.case.count)
+    yours = {rank: attempt.yours[rank] for rank in attempt.wrong()}
+    if not all(type(value) in (int, float) for value in yours.values()):
         return None
-    count, size = attempt.case.count, attempt.case.world_size
-    every, deal = truths(count), dealt(count, size)
-    for rank in attempt.wrong():
-        yours = attempt.yours[rank]
-        if type(yours) not in (int, float):
-            continue
-        if yours == sum(every) and yours != 1:
-            return "That is the number of right samples, not their share."
-        for samples, why in wrongly_counted(deal, rank, count):
-            right = sum(every[s] for s in samples)
-            if samples and abs(yours - right / len(samples)) < 1e-6:
-                return why
-        if abs(yours * count - sum(every[s] for own in deal for s in own)) < 1e-6:
-            return "The right ones of the padding are counted, too."
+    for shares, why in wrong_shares(attempt, every):
+        if yours and all(abs(v - shares[r]) < 1e-6 for r, v in yours.items()):
+            return why
     return None
 
 
-def wrongly_counted(
-    deal: list[list[int]], rank: int, count: int
-) -> Iterator[tuple[list[int], str]]:
-    """Yield samples that a wrong answer may have counted, and why it did."""
+def number(attempt: Attempt) -> str | None:
+    """How many, instead of which share."""
+    right = sum(truths(attempt.case.count))
+    yours = [attempt.yours[rank] for rank in attempt.wrong()]
+    share = right / attempt.case.count
+    if yours and all(y in (round(share, n) for n in range(1, 5)) for y in yours):
+        return "The share is rounded; return it as it is."
+    if right > 1 and right in yours and type(yours[0]) in (int, float):
+        return "That is the number of right samples, not their share."
+    return None
+
+
+def wrong_shares(
+    attempt: Attempt, every: list[bool]
+) -> Iterator[tuple[list[float], str]]:
+    """Yield what each rank returns that counts wrongly, and how it does."""
+    count, size = attempt.case.count, attempt.case.world_size
+    deal = dealt(count, size)
     flat = [sample for own in deal for sample in own]
+    valid = [own[: len(range(r, count, size))] for r, own in enumerate(deal)]
     more = len(flat) - count
+
+    def right(samples: list[int]) -> int:
+        return sum(every[sample] for sample in samples)
+
     yield (
-        flat,
+        [right(own) / count for own in valid],
+        "Each rank counts its own samples only: nothing is added up over the ranks.",
+    )
+    yield (
+        [right(own) / len(own) for own in deal],
+        "Each rank returns the accuracy of its own shard, padding included.",
+    )
+    yield (
+        [right(own) / max(len(own), 1) for own in valid],
+        "Each rank returns the accuracy of its own samples.",
+    )
+    together = [right(flat) / len(flat)] * size
+    yield (
+        together,
         f"{len(flat)} samples are counted where the data set has {count}: the padding "
         "is counted, too.",
     )
+    if "<=" in attempt.source:
+        yield (
+            [(sum(every) + right([0])) / count] * size,
+            f"Padding is counted: the numbers of the samples go up to {count - 1}.",
+        )
     yield (
-        flat[:count],
+        [right(flat[:count]) / count] * size,
         f"The last {more} in rank order are cut off, and these are not the padding: "
         "samples are dealt like cards.",
     )
-    yield deal[rank], f"Rank {rank} returns the accuracy of its own shard."
+    yield (
+        [right(flat) / count] * size,
+        "The right ones of the padding are counted, too.",
+    )
+    means = [right(own) / len(own) for own in valid if own]
+    yield (
+        [sum(means) / size] * size,
+        "That is the mean of the ranks' accuracies: a rank with fewer samples counts "
+        "as much as one with more.",
+    )
+    yield (
+        [sum(every) / len(flat)] * size,
+        f"The right ones are divided by {len(flat)}, padding included; the data set "
+        f"has {count} samples.",
+    )
 
 
 # --- 12.2 -----------------------------------------------------------------------
@@ -156,6 +201,32 @@ def which_matrix(attempt: Attempt) -> str | None:
             return f"Rank {rank} returns the matrix of its own samples."
         if yours.dtype == want.dtype and alike(yours.values, doubled(attempt, want)):
             return "Each sample is counted once for every rank."
+    return None
+
+
+def lost_repeats(attempt: Attempt) -> str | None:
+    """`matrix[labels, predicted] += 1` counts a pair once, however often it comes."""
+    once = [0] * CLASSES**2
+    for labels, predicted, classes in attempt.inputs:
+        for i, j in set(zip(labels.values, predicted.values, strict=True)):
+            once[i * classes + j] += 1
+    for rank in attempt.wrong():
+        yours = attempt.yours[rank]
+        if isinstance(yours, Snapshot) and yours.values == tuple(once):
+            return (
+                "A pair that a rank has several times is counted once: with an index "
+                "that repeats, `m[i, j] += 1` adds once."
+            )
+    return None
+
+
+def largest(attempt: Attempt) -> str | None:
+    """The ranks' matrices, with another reduction than a sum."""
+    owns = [own_matrix(attempt, rank) for rank in range(len(attempt.answers))]
+    most = tuple(map(max, zip(*owns, strict=True)))
+    wrong = [attempt.yours[rank] for rank in attempt.wrong()]
+    if all(isinstance(yours, Snapshot) and yours.values == most for yours in wrong):
+        return "Of the ranks' matrices the largest entries are taken, not the sums."
     return None
 
 
@@ -199,7 +270,9 @@ EXERCISES = (
         oracle=accuracy,
         worlds=WORLDS,
         shards=data_sets(COUNTS),
+        forms=(number,),
         hints=(which_accuracy,),
+        tolerance=1e-6,
     ),
     Exercise(
         "12.2",
@@ -209,6 +282,7 @@ EXERCISES = (
         worlds=WORLDS,
         shards=data_sets(NUMBERS),
         rules=(only_sums,),
-        hints=(out_of_step, only_sums, unequal_sums, which_matrix),
+        stops=(only_sums, out_of_step, unequal_sums),
+        hints=(which_matrix, lost_repeats, largest),
     ),
 )
