@@ -16,7 +16,7 @@ $(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" note
 endef
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
 
-.PHONY: help venv lab test quick soak rerun bench clean
+.PHONY: help venv lab doctor test quick soak rerun bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,9 @@ $(STAMP): requirements.txt pyproject.toml etc/ipython_kernel_config.py
 
 lab: $(STAMP) ## open JupyterLab in notebooks/
 	cd notebooks && ../$(BIN)/python -m jupyterlab $(ARGS)
+
+doctor: $(STAMP) ## look whether this machine can run the lessons; says what to do if not
+	$(BIN)/python -m course_utils doctor $(ARGS)
 
 test: $(STAMP) ## run every check and every test, all notebooks included
 	$(LINT)

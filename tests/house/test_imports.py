@@ -38,6 +38,7 @@ STACK = (  # who is further down knows nothing of those above
     "stuck",
     "world",
     "exercises",
+    "doctor",
     "export",
     "",  # what stands in no package: `course_utils` itself and its command line
 )
@@ -90,6 +91,9 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "exercises.hints": "pure",
     "exercises.lessons": "rank",
     "exercises.values": "rank",
+    "doctor": "client",
+    "doctor.examination": "pure",
+    "doctor.on_ranks": "rank",
     "export": "client",
     "export.script": "pure",
     "__init__": "client",
@@ -104,7 +108,9 @@ PACKAGES = {
         "cloudpickle",
         "ipykernel",
         "ipyparallel",
+        "jupyter_client",  # jupyter_client and packaging come with ipykernel
         "matplotlib",
+        "packaging",
         "numpy",  # numpy and PIL come with matplotlib
         "PIL",
         "psutil",
