@@ -7,4 +7,6 @@ what happened into words.
 
 from course_utils.face import opened
 
-__all__, __getattr__ = opened(__name__, {"checking": ("check",)})
+__all__, __getattr__ = opened(
+    __name__, {"checking": ("check",), "registry": ("known",)}
+)

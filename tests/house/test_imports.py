@@ -38,6 +38,7 @@ STACK = (  # who is further down knows nothing of those above
     "stuck",
     "world",
     "exercises",
+    "classroom",
     "doctor",
     "export",
     "",  # what stands in no package: `course_utils` itself and its command line
@@ -90,7 +91,10 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "exercises.exercise": "pure",
     "exercises.hints": "pure",
     "exercises.lessons": "rank",
+    "exercises.registry": "rank",
     "exercises.values": "rank",
+    "classroom": "client",
+    "classroom.submission": "pure",
     "doctor": "client",
     "doctor.examination": "pure",
     "doctor.on_ranks": "rank",
