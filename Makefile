@@ -16,7 +16,7 @@ $(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" note
 endef
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
 
-.PHONY: help venv lab doctor test quick soak rerun bench clean
+.PHONY: help venv lab doctor test quick soak rerun handout bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,9 @@ soak: $(STAMP) ## run what is long and rare: faults again and again, other ways 
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
+
+handout: $(STAMP) ## write handout.zip: the lessons without outputs and solutions
+	$(BIN)/python -m course_utils handout --force $(ARGS)
 
 bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory
 	$(BIN)/python benchmarks/launch.py $(ARGS)

@@ -6,13 +6,14 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from course_utils.classroom import progress_command
+from course_utils.classroom import handout_command, progress_command
 from course_utils.doctor import doctor_command
 from course_utils.export import export_command
 from course_utils.measure import plan_command
 
 COMMANDS = (  # each adds its own sub-command
     doctor_command,
+    handout_command,
     progress_command,
     plan_command,
     export_command,

@@ -10,6 +10,7 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
+        "handout": ("handout_command",),
         "progress": ("progress_command",),
     },
 )

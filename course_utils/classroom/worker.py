@@ -17,7 +17,6 @@ from typing import Any, TextIO
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from course_utils import check
 from course_utils.classroom.submission import (
     CHECK,
     Submission,
@@ -27,6 +26,7 @@ from course_utils.classroom.submission import (
     unwrapped,
 )
 from course_utils.engines import follow
+from course_utils.exercises import check
 from course_utils.world import interrupted_after
 
 JUDGE = "_check_of_the_course"  # a name that no learner has

@@ -95,6 +95,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "exercises.values": "rank",
     "classroom": "client",
     "classroom.submission": "pure",
+    "classroom.twin": "pure",
     "doctor": "client",
     "doctor.examination": "pure",
     "doctor.on_ranks": "rank",
