@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import psutil
 
+from course_utils.classroom.rows import Limits, Row
 from course_utils.classroom.submission import read
 from course_utils.exercises import known
 
@@ -24,22 +25,6 @@ MARK = "COURSE_UTILS_PROGRESS"  # variable that every process of one notebook ha
 POLL = 0.1  # seconds between looks at the process
 PATIENCE = 5.0  # seconds in which a world ends by itself, when its client has ended
 NO_EXERCISE = "it has no title of a lesson, and no cell that checks an exercise"
-
-
-class Row(NamedTuple):
-    """What came of one exercise of one notebook."""
-
-    notebook: str
-    exercise: str
-    state: str
-    why: str = ""
-
-
-class Limits(NamedTuple):
-    """Seconds for a notebook, and for one of its cells."""
-
-    notebook: float
-    cell: float
 
 
 class Ended(NamedTuple):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from course_utils.classroom.collecting import Limits, Row, collect
+from course_utils.classroom.rows import Limits, Row
 from course_utils.text import aligned, seconds
 
 LIMIT, CELL_LIMIT = 600, 120  # seconds
@@ -88,6 +88,8 @@ def collect_all(
 
     Also returns whether all have run: an interrupt ends those that do.
     """
+    from course_utils.classroom.collecting import collect  # psutil: not for `doctor`
+
     stop, results = threading.Event(), {}
     with ThreadPoolExecutor(jobs) as pool:
         futures = {pool.submit(collect, path, limits, stop): path for path in paths}
