@@ -8,5 +8,11 @@ what happened into words.
 from course_utils.face import opened
 
 __all__, __getattr__ = opened(
-    __name__, {"checking": ("check",), "registry": ("known",)}
+    __name__,
+    {
+        "answers": ("Attempt", "Case"),
+        "checking": ("check",),
+        "exercise": ("Exercise",),
+        "registry": ("known", "register"),
+    },
 )
