@@ -16,7 +16,7 @@ $(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" note
 endef
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
 
-.PHONY: help venv lab test quick soak rerun bench clean
+.PHONY: help venv lab doctor test quick soak rerun handout bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ $(STAMP): requirements.txt pyproject.toml etc/ipython_kernel_config.py
 lab: $(STAMP) ## open JupyterLab in notebooks/
 	cd notebooks && ../$(BIN)/python -m jupyterlab $(ARGS)
 
+doctor: $(STAMP) ## look whether this machine can run the lessons; says what to do if not
+	$(BIN)/python -m course_utils doctor $(ARGS)
+
 test: $(STAMP) ## run every check and every test, all notebooks included
 	$(LINT)
 	$(PYTEST) $(ARGS)
@@ -52,13 +55,17 @@ soak: $(STAMP) ## run what is long and rare: faults again and again, other ways 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
 
-bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory
+handout: $(STAMP) ## write handout.zip: the lessons without outputs and solutions
+	$(BIN)/python -m course_utils handout --force $(ARGS)
+
+bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory, a hub
 	$(BIN)/python benchmarks/launch.py $(ARGS)
 	$(BIN)/python benchmarks/px.py $(ARGS)
 	$(BIN)/python benchmarks/concat.py $(ARGS)
 	$(BIN)/python benchmarks/collectives.py $(ARGS)
 	$(BIN)/python benchmarks/model.py $(ARGS)
 	$(BIN)/python benchmarks/memory.py $(ARGS)
+	$(BIN)/python benchmarks/hub.py $(ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build course_utils.egg-info

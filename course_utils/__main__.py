@@ -6,10 +6,18 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from course_utils.classroom import handout_command, progress_command
+from course_utils.doctor import doctor_command
 from course_utils.export import export_command
 from course_utils.measure import plan_command
 
-COMMANDS = (plan_command, export_command)  # each adds its own sub-command
+COMMANDS = (  # each adds its own sub-command
+    doctor_command,
+    handout_command,
+    progress_command,
+    plan_command,
+    export_command,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -9,8 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
-
 MB = 2**20
 BASE = 350 * MB  # fork parent with torch, controller
 PER_FORKED_RANK = 40 * MB  # measured by benchmarks/launch.py, rounded up
@@ -39,6 +37,8 @@ def find_mpiexec() -> str | None:
 
 def available_memory() -> int:
     """Return the bytes that can be taken without swapping, container included."""
+    import psutil  # here, so that `doctor` can say that it is missing
+
     free = psutil.virtual_memory().available
     try:
         limit = CGROUP_LIMIT.read_text().strip()

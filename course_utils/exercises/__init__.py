@@ -8,4 +8,12 @@ happened into words; `hints` has the order in which a cause is looked for: `endi
 
 from course_utils.face import opened
 
-__all__, __getattr__ = opened(__name__, {"checking": ("check",)})
+__all__, __getattr__ = opened(
+    __name__,
+    {
+        "answers": ("Attempt", "Case"),
+        "checking": ("check",),
+        "exercise": ("Exercise",),
+        "registry": ("known", "register"),
+    },
+)

@@ -23,7 +23,7 @@ def check(exercise_id: str, ranks: Ranks, *, timeout: float = 5) -> Verdict:
     too few ranks, TypeError for something else than ranks, and RankError if these
     have been stopped or have died.
     """
-    from course_utils.exercises import trial, verdict
+    from course_utils.exercises import telling, trial, verdict
     from course_utils.exercises.lessons import find
     from course_utils.world import Ranks, stoppable
 
@@ -42,6 +42,7 @@ def check(exercise_id: str, ranks: Ranks, *, timeout: float = 5) -> Verdict:
     absent = verdict.missing(exercise, found, at_home(exercise.function))
     if absent is not None:
         return absent
+    telling.tell(ranks, exercise)
     with stoppable(f"check({exercise_id!r})", "your own world is back"):
         passed, attempt, lost = trial.try_all(ranks, exercise, timeout)
     if attempt is None:

@@ -30,6 +30,7 @@ __all__, __getattr__ = opened(
         "quantities": (
             "bytes_of",
             "rate_of",
+            "seconds",
             "seconds_of",
             "show_bytes",
             "show_seconds",

@@ -32,6 +32,14 @@ def seconds_of(text: str, name: str) -> float:
     return _read(text, name, SECONDS, "a time such as 5us or 0.1ms")
 
 
+def seconds(text: str) -> float:
+    """Read a plain number of seconds above 0; argparse says so of anything else."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(f"expected seconds above 0, got {text}")
+    return number
+
+
 def _read(text: str, name: str, units: Mapping[str, float], accepted: str) -> float:
     """Read a positive number with one of the units."""
     found = NUMBER.fullmatch(text.strip())

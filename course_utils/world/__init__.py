@@ -15,6 +15,6 @@ __all__, __getattr__ = opened(
         "ranks": ("Ranks",),
         "repair": ("bring_back",),
         "start": ("launch",),
-        "stop": ("stoppable",),
+        "stop": ("interrupted_after", "stoppable"),
     },
 )

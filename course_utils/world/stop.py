@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 
 class Stopped(KeyboardInterrupt):
@@ -26,3 +29,44 @@ def stoppable(what: str, then: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         text = f"stopped by hand: {what}"
         raise Stopped(f"{text}; {then}" if then else text) from None
+
+
+@contextmanager
+def interrupted_after(seconds: float, again: float = 10.0) -> Iterator[threading.Event]:
+    """Interrupt a ``with`` block of the main thread, as ■ does, when it takes longer.
+
+    The interrupt ends the block and goes no further. It is repeated every `again`
+    seconds, since what tidies up takes none meanwhile. Yields an event, which is set
+    once the time is over. Where no thread can be started, nothing interrupts.
+    """
+    over, ended = threading.Event(), threading.Event()
+
+    def press() -> None:
+        wait = seconds
+        while not ended.wait(wait):
+            over.set()
+            interrupt_main()
+            wait = again
+
+    thread = threading.Thread(target=press, daemon=True)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with suppress(RuntimeError):
+            thread.start()
+        yield over
+    except KeyboardInterrupt:
+        if not over.is_set():  # by hand
+            raise
+    finally:
+        ended.set()
+        with suppress(KeyboardInterrupt, RuntimeError):  # an interrupt on its way
+            thread.join()
+        signal.signal(signal.SIGINT, before)
+
+
+def interrupt_main() -> None:
+    """Send this process's main thread what Ctrl-C sends."""
+    if sys.platform == "win32":
+        signal.raise_signal(signal.SIGINT)
+    else:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)

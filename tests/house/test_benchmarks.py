@@ -24,6 +24,15 @@ FEW = {
         "--worlds 1 --repetitions 3",
         ["model_error_percent", "model_error_max_percent"],
     ),
+    "hub.py": (
+        "--runs 1 --lessons 01",
+        [
+            "rank_pss_mib",
+            "world_pss_mib",
+            "person_peak_pss_mib",
+            "people_30_peak_pss_gib",
+        ],
+    ),
     "memory.py": (
         "--runs 1",
         ["peak_error_max_percent", "witness_error_max_percent"],

@@ -38,6 +38,8 @@ STACK = (  # who is further down knows nothing of those above
     "stuck",
     "world",
     "exercises",
+    "classroom",
+    "doctor",
     "export",
     "",  # what stands in no package: `course_utils` itself and its command line
 )
@@ -98,6 +100,14 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "exercises.values": "rank",
     "exercises.wording": "pure",
     "exercises.worlds": "pure",
+    "exercises.registry": "rank",
+    "classroom": "client",
+    "classroom.rows": "pure",
+    "classroom.submission": "pure",
+    "classroom.twin": "pure",
+    "doctor": "client",
+    "doctor.examination": "pure",
+    "doctor.on_ranks": "rank",
     "export": "client",
     "export.script": "pure",
     "__init__": "client",
@@ -112,7 +122,9 @@ PACKAGES = {
         "cloudpickle",
         "ipykernel",
         "ipyparallel",
+        "jupyter_client",  # jupyter_client and packaging come with ipykernel
         "matplotlib",
+        "packaging",
         "numpy",  # numpy and PIL come with matplotlib
         "PIL",
         "psutil",
