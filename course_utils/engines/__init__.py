@@ -1,7 +1,8 @@
 """The processes behind the ranks: ipyparallel's engines, started, held and stopped.
 
-`forked` starts them by `fork` and `fork_parent`, `handed_over` by one of
-ipyparallel's own launchers; `control` addresses them by rank.
+`forked` starts them by `fork` and `fork_parent`, `over_ssh` on other hosts by `host`
+and `on_host`, `on_slurm`, `over_mpi` and `handed_over` by ipyparallel's launchers, as
+`task`; `clusters` chooses among these, `control` addresses the engines by rank.
 """
 
 from course_utils.face import opened
@@ -9,6 +10,7 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
+        "clusters": ("check_hosts", "choose_cluster"),
         "control": ("Control",),
         "forked": ("Forked",),
         "handed_over": ("HandedOver",),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from course_utils.engines.forked import Forked
     from course_utils.engines.handed_over import HandedOver
 
+UNHEARD = "not heard any more; it has ended, or its host is out of reach"
 START_LIMIT = 60.0  # seconds for one new engine
 
 
@@ -34,6 +35,14 @@ class Control:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def host(self, rank: int) -> str:
+        """Return the name of a rank's host; "" before it is known."""
+        return self.hosts[rank] if self.hosts else ""
+
+    def place(self, rank: int) -> str:
+        """Say where a rank runs, as in " on node2"; "" where all run on one host."""
+        return f" on {self.hosts[rank]}" if len(set(self.hosts)) > 1 else ""
 
     def request(
         self, kind: str, content: dict[str, Any], ranks: Iterable[int], limit: float
@@ -56,25 +65,37 @@ class Control:
         """Tell whether the engine of a rank has ended."""
         if self.ids[rank] not in self.cluster.client.ids:
             return True
+        if self.is_lost(rank):
+            return True
         pid = self.pids.get(rank)
         return self.cluster.local and pid is not None and not psutil.pid_exists(pid)
 
+    def is_lost(self, rank: int) -> bool:
+        """Tell whether the host of a rank is known to be out of reach."""
+        return self.cluster.is_gone(self.host(rank))
+
     def dead(self) -> list[int]:
         """Return the ranks whose engine has ended."""
-        return [rank for rank in range(len(self)) if self.is_dead(rank)]
+        dead = [rank for rank in range(len(self)) if self.is_dead(rank)]
+        if dead and self.cluster.finish_off(list(self.pids.values())):
+            dead = [rank for rank in range(len(self)) if self.is_dead(rank)]
+        return dead
 
     def is_stopped(self, rank: int) -> bool:
         """Tell whether a rank of this machine is stopped by a signal."""
-        return self.activity(rank)[0] == psutil.STATUS_STOPPED
+        return self.cluster.local and self.activity(rank)[0] == psutil.STATUS_STOPPED
 
     def activity(self, rank: int) -> tuple[str, float]:
         """Return the status of a rank's main thread and the rank's CPU seconds.
 
-        The status is "" for a rank on another machine, or whose pid is not yet known.
+        The status is "" for a rank on a machine that does not tell, or whose pid is
+        not yet known.
         """
         pid = self.pids.get(rank)
-        if not self.cluster.local or pid is None:
+        if pid is None:
             return "", 0.0
+        if not self.cluster.local:
+            return self.cluster.activity(pid, self.hosts[rank]) or ("", 0.0)
         try:
             process = psutil.Process(pid)
             return process.status(), sum(process.cpu_times()[:2])
@@ -83,12 +104,15 @@ class Control:
 
     def ending(self, rank: int) -> str:
         """Say how a dead rank ended, as in "signal 9, SIGKILL"."""
-        pid = self.pids.get(rank)
-        return exit_text(None if pid is None else self.cluster.exit_code(pid))
+        pid, host = self.pids.get(rank), self.host(rank)
+        if self.is_lost(rank):
+            return "its host is out of reach"
+        code = None if pid is None else self.cluster.exit_code(pid, host)
+        return exit_text(code) if code is not None or self.cluster.local else UNHEARD
 
     def last_words(self, rank: int) -> str:
         """Return the last lines of a rank's log."""
-        return self.cluster.last_words(rank, self.pids.get(rank))
+        return self.cluster.last_words(rank, self.pids.get(rank), self.host(rank))
 
     def interrupt(self, ranks: list[int]) -> None:
         """Interrupt Python code on ranks, as Ctrl-C does."""
@@ -108,8 +132,8 @@ class Control:
 
     def replace(self, rank: int) -> None:
         """Start a new engine in the place of a dead one."""
-        self.pids.pop(rank, None)
-        self.ids[rank] = self.cluster.replace(rank, START_LIMIT)
+        pid, host = self.pids.pop(rank, None), self.host(rank)
+        self.ids[rank] = self.cluster.replace(rank, START_LIMIT, pid, host)
         self.view.targets = self.ids
 
     def drop(self, ranks: list[int]) -> None:

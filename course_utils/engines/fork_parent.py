@@ -30,7 +30,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import psutil
 
@@ -52,21 +52,37 @@ ENGINE_MODULES = (  # imported by an engine only once it runs
 def main() -> None:
     """Fork the controller, then serve requests until the world ends."""
     job = json.loads(sys.argv[1])
-    requests, replies = os.dup(0), os.dup(1)
-    log = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1):
-        os.dup2(log, fd)  # nothing that is imported may write to the replies
-    prctl(PR_SET_CHILD_SUBREAPER, 1)  # orphaned nannies come here, to be reaped
-    world = World(job, requests, replies)
+    world = World(job, *streams())
     import ipyparallel.controller.app  # noqa: F401
 
     world.fork(controller_main, job["controller"])
     world.watch_client()
+    world.serve(engine(job["preload"]))
+
+
+def streams() -> tuple[int, int]:
+    """Return the descriptors of requests and replies, out of reach of all else.
+
+    Orphans of the processes that are forked from here come here, to be reaped.
+    """
+    requests, replies = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(nothing, fd)  # nothing that is imported may write to the replies
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    return requests, replies
+
+
+def engine(modules: list[str]) -> Callable[..., None]:
+    """Return what an engine runs, all that it needs being imported.
+
+    modules: that every engine needs, beside torch and ipyparallel's own.
+    """
     import ipyparallel.engine.app as engine_app
 
-    preload([*ENGINE_MODULES, *job["preload"]])
+    preload([*ENGINE_MODULES, *modules])
     engine_app.start_nanny = fork_nanny
-    world.serve(engine_app.main)
+    return engine_app.main
 
 
 def controller_main(argv: list[str]) -> None:
@@ -112,11 +128,11 @@ class World:
     def __init__(self, job: dict, requests: int, replies: int) -> None:
         self.folder: str = job["folder"]
         self.variables: dict[str, str] = {}  # all of them; none: those inherited
-        self.client: int = job["client"]
+        self.client: int = job.get("client", 0)
         self.requests, self.replies = requests, replies
         self.children: set[int] = set()
         self.exits: dict[int, int] = {}
-        self.client_fd = pidfd(self.client)
+        self.client_fd = pidfd(self.client) if self.client else None
         self.imported = threading.Event()
 
     def watch_client(self) -> None:
@@ -128,11 +144,15 @@ class World:
 
         def watch() -> None:
             while not self.imported.wait(0.05):
-                if os.getppid() != self.client:
+                if self.abandoned():
                     self.end()
 
         self.watcher = threading.Thread(target=watch, daemon=True)
         self.watcher.start()
+
+    def abandoned(self) -> bool:
+        """Tell whether the client has ended."""
+        return os.getppid() != self.client
 
     def fork(self, main, spec: dict) -> None:
         """Fork a child that runs `main` on ``spec["argv"]``; tell its pid."""

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from course_utils.engines.fork import parent_of
 from course_utils.engines.logs import last_words, number, tail
 from course_utils.engines.starting import (
+    BUSY,
     CONTROLLER,
     LOOPBACK,
+    NEAR,
     QUIET,
     check_controller,
     environment,
+    in_thread,
     new_engine,
     start_engines,
 )
@@ -38,7 +41,7 @@ class Forked:
         common = [f"--profile-dir={self.folder}", f"--cluster-id={self.id}"]
         self.parent = parent_of(
             self.folder,
-            controller=[f"--ip={LOOPBACK}", *CONTROLLER, *common],
+            controller=[f"--ip={LOOPBACK}", *CONTROLLER, *NEAR, *common],
             preload=preload,
             environment=environment(),
         )
@@ -77,20 +80,41 @@ class Forked:
         engines = self.client.cluster.engine_set.stop_data.get("engines", {})
         return {number(i): self.exit_code(d["pid"]) for i, d in engines.items()}
 
-    def exit_code(self, pid: int) -> int:
+    def exit_code(self, pid: int, host: str = "") -> int:
         """Return how a process ended; a negative code is a signal's number."""
         return self.parent.exits().get(pid, 1)
 
-    def last_words(self, rank: int, pid: int | None = None) -> str:
+    def last_words(self, rank: int, pid: int | None = None, host: str = "") -> str:
         """Return the end of what the engine of `rank` wrote before it ended."""
         return last_words(self.client.cluster.engine_set, rank, pid)
 
-    def replace(self, rank: int, limit: float) -> int:
+    def is_gone(self, host: str) -> bool:
+        """Tell whether a host is out of reach: this one never is."""
+        return False
+
+    def begin(self) -> None:
+        """Fork the engines; they register later."""
+        in_thread(self.cluster, self.cluster.start_engines, self.world_size)
+
+    def late(self) -> str:
+        """Say why engines may not have come in time."""
+        return BUSY
+
+    def finish_off(self, pids: list[int]) -> bool:
+        """End the ranks that their launcher ends in any case, now that one has died.
+
+        pids: of all ranks. Returns whether there were any.
+        """
+        return False
+
+    def replace(
+        self, rank: int, limit: float, pid: int | None = None, host: str = ""
+    ) -> int:
         """Fork a new engine in the place of one that has ended; return its id."""
         return new_engine(self, rank, limit)
 
-    def stop(self) -> None:
-        """End every process of this cluster, at once.
+    def stop(self) -> list[str]:
+        """End every process of this cluster, at once; return no hosts.
 
         The fork parent lingers for a moment, for a launch that comes right after.
         """
@@ -98,3 +122,4 @@ class Forked:
         if self.client is not None:
             self.client.close(linger=0)
         shutil.rmtree(self.folder, ignore_errors=True)
+        return []

@@ -1,13 +1,15 @@
 """End this process when another one ends, however it ends.
 
-For processes that are not forked from the fork parent. Also a command, which
-runs a module on such a leash: ``python -m course_utils.engines.leash PID MODULE ARG…``
+For processes that are not forked from the fork parent. Also a command, which runs a
+module on such a leash, and removes a folder at its end:
+``python -m course_utils.engines.leash PID FOLDER MODULE ARG…``
 """
 
 from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import signal
 import sys
 import threading
@@ -18,17 +20,19 @@ import psutil
 PERIOD = 0.5  # seconds between looks at the other process
 
 
-def follow(pid: int, group: bool = False) -> None:
+def follow(pid: int, folder: str = "") -> None:
     """Start a thread that kills this process once process `pid` has ended.
 
-    group: kill the whole process group of this process.
+    folder: to be removed first; then the whole process group of this process ends.
     """
     master = psutil.Process(pid)
 
     def watch() -> None:
         while master.is_running() and master.status() != psutil.STATUS_ZOMBIE:
             time.sleep(PERIOD)
-        if group and hasattr(os, "killpg"):
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+        if folder and hasattr(os, "killpg"):
             os.killpg(0, signal.SIGKILL)
         os._exit(1)
 
@@ -37,8 +41,8 @@ def follow(pid: int, group: bool = False) -> None:
 
 def main() -> None:
     """Run a module as a program, on the leash of another process."""
-    pid, module, *arguments = sys.argv[1:]
-    follow(int(pid), group=True)
+    pid, folder, module, *arguments = sys.argv[1:]
+    follow(int(pid), folder)
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -10,7 +10,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ipyparallel.cluster.launcher import EngineLauncher
 
+LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
 LOG_LIMIT = 1.0  # seconds until the log of an engine that ended must be there
+
+
+def log_of_task(folder: Path, host: str, pid: int | str, number: str = "*") -> Path:
+    """Return the path of the log of a launcher's task.
+
+    number: of the task, as the launcher counts.
+    """
+    return folder / "log" / f"task-{number}-{host}-{pid}.log"
+
+
+def words_of_task(folder: Path, host: str, pid: int | str, lines: int = 200) -> str:
+    """Return the end of what a launcher's task wrote."""
+    name = log_of_task(folder, host, pid).name
+    found = sorted((folder / "log").glob(name))
+    return tail(found[-1].read_text(errors="replace"), lines) if found else ""
+
+
+def number_of_task(folder: Path, pid: int | str, host: str = "*") -> str:
+    """Return the number of a launcher's task, as the launcher counts; "" if unknown."""
+    found = list((folder / "log").glob(log_of_task(folder, host, pid).name))
+    return found[-1].name.split("-")[1] if found else ""
+
+
+def signal_named(words: str) -> int:
+    """Return the number of a signal, by words such as "Killed"; 0 if unknown."""
+    named = {signal.strsignal(s): int(s) for s in signal.valid_signals()}
+    return named.get(words.split(" (")[0].strip(), 0)
 
 
 def number(identifier: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import time
 from collections.abc import Callable
@@ -18,13 +19,20 @@ CONTROLLER = [
     "--IPController.use_threads=True",  # one process instead of nine
     "--IPController.broadcast_scheduler_depth=0",
     "--IPController.db_class=NoDB",
-    "--HeartMonitor.period=100",  # ms; an engine registers at its first beat
-    "--HeartMonitor.max_heartmonitor_misses=600",
     "--log-level=ERROR",
+]
+NEAR = [  # on one machine; an engine registers at its first beat
+    "--HeartMonitor.period=100",  # ms
+    "--HeartMonitor.max_heartmonitor_misses=600",
+]
+FAR = [  # on several: answers may take long, and a host that has gone is noticed in 8 s
+    "--HeartMonitor.period=250",
+    "--HeartMonitor.max_heartmonitor_misses=32",
 ]
 ENGINE = ["--log-level=ERROR"]
 LOOPBACK = "127.0.0.1"
 TRY = 5  # seconds for one attempt to connect to the controller
+BUSY = "the machine may be short of memory or very busy"
 QUIET = 40  # log level of the client's side: errors only
 
 
@@ -53,6 +61,12 @@ class Startable(Protocol):
 
     def last_words(self, rank: int) -> str:
         """Return the end of what the engine of `rank` wrote before it ended."""
+
+    def begin(self) -> None:
+        """Start the engines; they register later."""
+
+    def late(self) -> str:
+        """Say why engines may not have come in time."""
 
 
 def environment() -> dict[str, str]:
@@ -84,8 +98,19 @@ def start_engines(world: Startable, cluster: Cluster, limit: float) -> None:
     cluster.config.EngineLauncher.engine_args = ENGINE
     in_thread(cluster, cluster.start_controller)
     world.client = connect(world, cluster, limit)
-    in_thread(cluster, cluster.start_engines, world.world_size)
+    world.begin()
     wait_for_engines(world, limit)
+
+
+def connection_of(cluster: Cluster) -> str:
+    """Return, as JSON, what an engine must know about a controller that runs."""
+    return json.dumps(in_thread(cluster, connection_info, cluster)["engine"])
+
+
+async def connection_info(cluster: Cluster) -> dict[str, dict]:
+    """Return what the controller told clients and engines."""
+    found = cluster.controller.get_connection_info()
+    return await found if inspect.isawaitable(found) else found
 
 
 def connect(world: Startable, cluster: Cluster, limit: float) -> Client:
@@ -107,11 +132,8 @@ async def connected(cluster: Cluster) -> Client:
     """Return a client, as `Cluster.connect_client` does, with all that ranks show."""
     from course_utils.engines.client import RankClient
 
-    found = cluster.controller.get_connection_info()
-    if inspect.isawaitable(found):
-        found = await found
     return RankClient(
-        found["client"],
+        (await connection_info(cluster))["client"],
         cluster=cluster,
         profile_dir=cluster.profile_dir,
         cluster_id=cluster.cluster_id,
@@ -130,6 +152,7 @@ def wait_for_engines(cluster: Startable, limit: float) -> None:
     """Wait until every engine has registered; tell why if one does not."""
     deadline = time.monotonic() + limit
     while len(cluster.client.ids) < cluster.world_size:
+        cluster.check_started()
         ended = cluster.ended()
         if ended:
             rank, code = min(ended.items())
@@ -141,7 +164,7 @@ def wait_for_engines(cluster: Startable, limit: float) -> None:
             there = len(cluster.client.ids)
             raise StartError(
                 f"{there} of {cluster.world_size} ranks started within "
-                f"{limit:.0f} s; the machine may be short of memory or very busy"
+                f"{limit:.0f} s; {cluster.late()}"
             )
         time.sleep(0.01)
 
@@ -166,6 +189,11 @@ def new_engine(cluster: Startable, rank: int, limit: float) -> int:
     engine.engine_args = list(engines.engine_args)
     engine.on_stop(engines._notice_engine_stopped)
     engine.start()
+    return wait_for_new(client, known, rank, limit)
+
+
+def wait_for_new(client: Client, known: set[str], rank: int, limit: float) -> int:
+    """Wait for an engine that is not among those `known`; return its id."""
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
         for id_, uuid in list(client._engines.items()):

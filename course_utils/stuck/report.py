@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from course_utils.stuck.causes import likely_cause
-from course_utils.stuck.states import RankState, lines, waits_for
+from course_utils.stuck.states import RankState, awaited, lines, waits_for
 from course_utils.text import indent, is_cell, readable, tag, these_ranks
 
 if TYPE_CHECKING:
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
 HOUSEKEEPING = re.compile(
-    r"KernelNanny|^Output for engine \d|^(Current thread|Thread) 0x"
-    r"|^Extension modules|<invalid frame>"
+    r"KernelNanny|UNKNOWN CONTROL MESSAGE|^Output for engine \d"
+    r"|^(Current thread|Thread) 0x|^Extension modules|<invalid frame>"
 )
 BROKEN = (  # what gloo says of a process group that is of no use any more
     "failed to pass monitoredBarrier",
@@ -37,22 +37,30 @@ def stuck(
     errors: dict[int, str],
     source: str,
     patience: float,
+    hosts: list[str] | None = None,
 ) -> str:
     """Report a cell in which ranks wait in vain.
 
     errors: of the ranks that failed, as short blocks.
     source: of the cell; patience: seconds that they waited at least.
+    hosts: of all ranks, where they run on several.
     """
     if errors:
         said = [f"{tag([rank])} {text}" for rank, text in errors.items()]
         left = {r: s for r, s in states.items() if s.kind != "failed"}
         return "\n".join([*said, *indent("\n".join(lines(left)))])
     cause = likely_cause(states, source)
-    text = [f"stuck: {waits_for(states)}"]
+    text = [f"stuck: {waits_for(states)}{on_hosts(awaited(states), hosts)}"]
     text += indent("\n".join(lines(states, f"for {patience:g} s")))
     if cause:
         text.append(f"  likely cause: {cause}")
     return "\n".join(text)
+
+
+def on_hosts(ranks: list[int], hosts: list[str] | None) -> str:
+    """Say where ranks run, as in ", on node2"; "" on one host."""
+    named = list(dict.fromkeys(hosts[rank] for rank in ranks)) if hosts else []
+    return f", on {', '.join(named)}" if named else ""
 
 
 def interrupted(states: dict[int, RankState]) -> str:
@@ -66,8 +74,13 @@ def died(control: Control, dead: list[int]) -> str:
     The others are not mentioned: whether they wait or fail first is chance.
     """
     text = []
+    for host in dict.fromkeys(control.host(r) for r in dead if control.is_lost(r)):
+        ranks = [rank for rank in dead if control.host(rank) == host]
+        text.append(f"{tag(ranks)} lost: host {host} is out of reach")
     for rank in dead:
-        text.append(f"{tag([rank])} died: {control.ending(rank)}")
+        if control.is_lost(rank):
+            continue
+        text.append(f"{tag([rank])} died{control.place(rank)}: {control.ending(rank)}")
         words = own_words(control.last_words(rank))
         if words:
             text += indent("\n".join(["its last words:", *indent(words)]))

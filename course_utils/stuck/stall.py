@@ -168,6 +168,8 @@ class Watched:
         self._spent[rank] = (now, spent)
         if status == psutil.STATUS_STOPPED:
             return "stopped"
+        if not status:
+            return "unheard"
         idle = spent - before[1] < SLEEPY * (now - before[0])
         return "silent" if status == psutil.STATUS_SLEEPING and idle else "runs"
 
@@ -179,7 +181,7 @@ class Watched:
     def stuck(self) -> bool:
         """Tell whether all ranks that have not ended wait in vain."""
         open_ranks = having(self.states, "waits", "runs", "stopped", "silent")
-        if not open_ranks or having(self.states, "runs"):
+        if not open_ranks or having(self.states, "runs", "unheard"):
             return False
         now = time.monotonic()
         since = max(self._since[rank][1] for rank in open_ranks)

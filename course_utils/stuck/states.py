@@ -35,7 +35,8 @@ class RankState:
 
     kind: "finished", "missed" (finished without the call in which others wait),
         "failed", "died", "waits", "runs", "stopped" (by a signal, so that it
-        cannot answer) or "absent" (the cell did not run there).
+        cannot answer), "silent" (it sleeps, and does not answer), "unheard" (it does
+        not answer, and nobody knows why) or "absent" (the cell did not run there).
     call, peers, group: of a rank that waits, the collective it is in, the ranks
         it names, and the ranks of its sub-group, None for all.
     line, text: where it is in the cell, from 1; 0 and "" where that is unknown.
@@ -101,6 +102,7 @@ def sentence(state: RankState, many: bool, waited: str) -> str:
         "stopped": f"{'are' if many else 'is'} stopped and cannot answer",
         "silent": f"{'do' if many else 'does'} not answer, and "
         f"{'do' if many else 'does'} not compute",
+        "unheard": f"{'do' if many else 'does'} not answer",
         "absent": "did not run this cell",
     }[state.kind]
 

@@ -54,7 +54,8 @@ def end(world: World, watched: Watched, source: str, by_hand: bool) -> str:
         text = report.died(world, dead)
     else:
         errors = watched.errors()
-        text = report.stuck(watched.states, errors, source, world.patience)
+        hosts = world.hosts if len(set(world.hosts)) > 1 else None
+        text = report.stuck(watched.states, errors, source, world.patience, hosts)
     settle(world, watched, interrupt=by_hand)
     if dead:
         return f"{text}\n  {report.how_to_go_on(world, dead)}"

@@ -13,6 +13,8 @@ from course_utils.world.rank import call
 from course_utils.world.stop import stoppable
 from course_utils.world.world import World, errors_of
 
+LEFT_ALONE = "what runs there ends by itself within 30 s"
+
 if TYPE_CHECKING:
     from course_utils.pictures import Picture
     from course_utils.replay import Replay
@@ -122,10 +124,14 @@ class Ranks(World):
             print(paragraph(repair.go_on_without_dead(self)))
 
     def stop(self) -> None:
-        """End every process of this world. Harmless when it has ended."""
+        """End every process of this world. Harmless when it has ended.
+
+        What runs on a host that is out of reach ends by itself, and this is said.
+        """
         if not self.stopped:
             self.stopped = True
-            self.cluster.stop()
+            if lost := self.cluster.stop():
+                print(paragraph(f"out of reach: {', '.join(lost)}; {LEFT_ALONE}"))
 
     def __enter__(self) -> Ranks:
         return self

@@ -72,7 +72,10 @@ def places(world: World) -> tuple[list[str], list[str]]:
     """Order the ranks host by host; return host and address of each."""
     if world.cluster.local:
         return ["localhost"] * len(world), [LOOPBACK] * len(world)
-    peer = world.cluster.client._config["interface"].split("://")[1]
+    config = world.cluster.client._config
+    peer = config["interface"].split("://")[1]
+    if peer.startswith("127."):  # it listens everywhere: what others take counts
+        peer = config["location"]
     found = world.run_all(place, peer)
     hosts = [place["host"] for place in found]
     order = sorted(range(len(world)), key=lambda i: (hosts.index(hosts[i]), i))

@@ -5,12 +5,20 @@ from __future__ import annotations
 import atexit
 import importlib
 import importlib.metadata
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from course_utils.engines import Forked, HandedOver, StartError, machine
+from course_utils.engines import (
+    Forked,
+    StartError,
+    check_hosts,
+    choose_cluster,
+    machine,
+)
 from course_utils.world.stop import stoppable
 
 if TYPE_CHECKING:
+    from course_utils.engines import HandedOver
     from course_utils.world.ranks import Ranks
 
 ON_RANKS = [  # modules of the course that every rank uses
@@ -20,7 +28,6 @@ ON_RANKS = [  # modules of the course that every rank uses
 ]
 BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl")
 BEFORE = 0.8  # share of the time-out after which ranks have waited long enough
-START_LIMIT = 120.0  # seconds until every engine must have registered
 
 _running: list[Ranks] = []  # the one world of this kernel, if there is one
 
@@ -35,6 +42,8 @@ def launch(
     patience: float = 5,
     engines: str | type | None = None,
     profile: str | None = None,
+    hosts: Sequence[str] | None = None,
+    start_timeout: float = 120,
 ) -> Ranks:
     """Start `world_size` processes, the ranks of one process group.
 
@@ -56,46 +65,62 @@ def launch(
         class. By default the ranks are forked from one process (Linux) or are
         ordinary local processes.
     profile: ipyparallel profile that configures the launcher.
+    hosts: names of hosts, each with its number of ranks, as in ["a:2", "b:2"]; reached
+        over ssh, or by MPI with engines="mpi".
+    start_timeout: seconds until every rank must have started; a queue of a cluster
+        may need more.
 
     Raises ValueError or TypeError for arguments that cannot work, before anything
     starts, and StartError, leaving nothing behind, if the start itself fails.
     """
     check_world_size(world_size)
     check_launcher(engines)
-    forked = engines is None and profile is None and machine.can_fork()
+    check_hosts(world_size, engines, profile, hosts)
+    own = engines is None and profile is None and hosts is None
+    forked = own and machine.can_fork()
     if forked or engines == "local":
         check_memory(world_size, forked)
     backend = choose_backend(backend, world_size, local=forked or engines == "local")
     check_seconds("timeout", timeout)
     check_seconds("patience", patience)
+    check_seconds("start_timeout", start_timeout)
     with stoppable("launch", "nothing of the new world is left running"):
         stop_running()
         if forked:
             cluster = Forked(world_size, ON_RANKS)  # torch is imported there at once
         else:
-            if engines is None and profile is None:
+            if own:
                 engines = "local"
-            cluster = HandedOver(world_size, engines, profile)
+            cluster = choose_cluster(world_size, engines, profile, hosts, ON_RANKS)
         patience = min(patience, BEFORE * timeout)  # a time-out names nobody
-        return start(cluster, backend if init else None, guard, timeout, patience)
+        settings = Settings(
+            backend if init else None, guard, timeout, patience, start_timeout
+        )
+        return start(cluster, settings)
 
 
-def start(
-    cluster: Forked | HandedOver,
-    backend: str | None,
-    guard: bool,
-    timeout: float,
-    patience: float,
-) -> Ranks:
+class Settings(NamedTuple):
+    """What `launch` was told about the world; see there."""
+
+    backend: str | None
+    guard: bool
+    timeout: float
+    patience: float
+    start_timeout: float
+
+
+def start(cluster: Forked | HandedOver, settings: Settings) -> Ranks:
     """Start a cluster, and make its engines ranks; see `launch`."""
     from course_utils.text import RankError
     from course_utils.world import px, setup
     from course_utils.world.ranks import Ranks
+    from course_utils.world.waiting import waiting
 
     try:
-        cluster.start(START_LIMIT)
-        ranks = Ranks(cluster, guard, timeout, patience)
-        setup.make_world(ranks, backend)
+        with waiting(cluster):
+            cluster.start(settings.start_timeout)
+        ranks = Ranks(cluster, settings.guard, settings.timeout, settings.patience)
+        setup.make_world(ranks, settings.backend)
     except RankError as error:
         cluster.stop()
         raise StartError(f"the ranks did not start:\n{error}") from None

@@ -112,7 +112,9 @@ class World(Control):
         self.check_running()
         dead = self.dead()
         if dead:
-            ends = ", ".join(f"{tag([r])} {self.ending(r)}" for r in dead)
+            ends = ", ".join(
+                f"{tag([r])} {self.ending(r)}{self.place(r)}" for r in dead
+            )
             raise RankError(f"dead: {ends}\n  {report.how_to_go_on(self, dead)}")
 
     def check_running(self) -> None:

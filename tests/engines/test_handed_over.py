@@ -11,7 +11,9 @@ from ipyparallel import interactive
 from ipyparallel.cluster.launcher import LocalEngineSetLauncher
 
 from course_utils import launch
+from course_utils.engines import over_mpi
 from course_utils.engines.machine import find_mpiexec
+from course_utils.text import RankError
 
 NO_MPI = [
     reason
@@ -83,6 +85,14 @@ def test_mpi_launcher():
     before = worlds.family()
     with launch(2, engines="mpi") as ranks:
         processes = check(ranks, before)
+        assert len(processes) >= 6  # mpiexec, controller, 2 engines, 2 nannies
+        assert listening_outside(processes) == []
+        ranks.kill(1)
+        with pytest.raises(RankError, match=r"\[rank 1\]"):
+            ranks.run(os.getpid)
+        assert set(ranks.dead()) >= {1}  # some mpiexecs end all ranks with one
+        ranks.repair()
+        assert ranks.run(gather, 20) == [[20, 21], [20, 21]]
     assert not worlds.left_after(processes)
 
 
@@ -98,3 +108,31 @@ def test_kernel_is_killed(folder):
         kernel.kill()
         left = worlds.left_after(processes)
         assert not left, [worlds.describe(process) for process in left]
+
+
+HYDRA = """
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   PID 11 RUNNING AT node2
+=   EXIT CODE: 9
+=   CLEANING UP REMAINING PROCESSES
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
+"""
+GFORKER = """
+[0]0:Return code = 3
+[0]1:Return code = 0, signaled with Killed
+"""
+
+
+@pytest.mark.parametrize(
+    ("pid", "number", "words", "code"),
+    [
+        (11, "0", HYDRA, -9),
+        (12, "0", HYDRA, None),
+        (11, "0", HYDRA.partition("=   CLEANING")[0], 9),
+        (21, "1", GFORKER, -9),
+        (20, "0", GFORKER, 3),
+        (22, "2", GFORKER, None),
+    ],
+)
+def test_how_mpiexec_says_that_a_rank_ended(pid, number, words, code):
+    assert over_mpi.ending_of(pid, number, words) == code

@@ -40,6 +40,12 @@ class Gone:
     def ending(self, rank: int) -> str:
         return "signal 6, SIGABRT"
 
+    def is_lost(self, rank: int) -> bool:
+        return False
+
+    def place(self, rank: int) -> str:
+        return ""
+
     def last_words(self, rank: int) -> str:
         return self.words
 

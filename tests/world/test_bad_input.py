@@ -8,7 +8,7 @@ import pytest
 import worlds
 
 from course_utils import launch
-from course_utils.engines import handed_over, machine, starting
+from course_utils.engines import machine, over_mpi, starting
 from course_utils.engines.starting import StartError
 from course_utils.world.ranks import Ranks
 
@@ -115,7 +115,7 @@ def test_launcher_whose_command_is_not_there(monkeypatch, tmp_path, engines, com
     before = worlds.family()
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)  # ipyparallel writes the batch script there
-    monkeypatch.setattr(handed_over, "find_mpiexec", lambda: None)
+    monkeypatch.setattr(over_mpi, "find_mpiexec", lambda: None)
     said = rf"^engines='{engines}' starts the ranks with {command}, which was not found"
     with pytest.raises(StartError, match=said):
         launch(2, engines=engines)
