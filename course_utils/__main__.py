@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from course_utils.export import export_command
 from course_utils.measure import plan_command
+from course_utils.read import read_command
 
-COMMANDS = (plan_command, export_command)  # each adds its own sub-command
+COMMANDS = (plan_command, export_command, read_command)  # each adds its own sub-command
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

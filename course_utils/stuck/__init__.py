@@ -10,9 +10,11 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
+        "looking": ("Eyes", "arguments", "sequences"),
         "report": (),
+        "stacks": ("seconds_of", "waiting_call"),
         "stall": ("Watched", "ask"),
-        "states": ("RankState", "having", "lines"),
+        "states": ("POINT_TO_POINT", "RankState", "having", "lines", "wants"),
         "watch": ("REQUEST", "Watch"),
     },
 )

@@ -28,6 +28,7 @@ MODULES = {
 STACK = (  # who is further down knows nothing of those above
     "face",
     "text",
+    "read",
     "pictures",
     "guard",
     "concat",
@@ -46,6 +47,7 @@ FLOORS = ("pure", "rank", "client")  # lowest first
 FLOOR = {  # a folder's entry holds for every module in it that has none
     "face": "pure",
     "text": "pure",
+    "read": "pure",
     "pictures": "client",
     "pictures.cells": "pure",
     "pictures.colour": "pure",
@@ -72,6 +74,8 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "stuck": "client",
     "stuck.causes": "pure",
     "stuck.connections": "rank",
+    "stuck.looking": "rank",
+    "stuck.report": "pure",
     "stuck.stacks": "rank",
     "stuck.states": "pure",
     "stuck.watch": "rank",
