@@ -52,13 +52,14 @@ soak: $(STAMP) ## run what is long and rare: faults again and again, other ways 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
 
-bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory
+bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory, the watch
 	$(BIN)/python benchmarks/launch.py $(ARGS)
 	$(BIN)/python benchmarks/px.py $(ARGS)
 	$(BIN)/python benchmarks/concat.py $(ARGS)
 	$(BIN)/python benchmarks/collectives.py $(ARGS)
 	$(BIN)/python benchmarks/model.py $(ARGS)
 	$(BIN)/python benchmarks/memory.py $(ARGS)
+	$(BIN)/python benchmarks/watched.py $(ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build course_utils.egg-info

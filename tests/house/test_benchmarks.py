@@ -24,6 +24,10 @@ FEW = {
         "--worlds 1 --repetitions 3",
         ["model_error_percent", "model_error_max_percent"],
     ),
+    "watched.py": (
+        "--runs 1 --ranks 2",
+        ["look_max_ms", "report_after_patience_s", "watched_over_bare"],
+    ),
     "memory.py": (
         "--runs 1",
         ["peak_error_max_percent", "witness_error_max_percent"],
