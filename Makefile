@@ -58,7 +58,7 @@ rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only c
 handout: $(STAMP) ## write handout.zip: the lessons without outputs and solutions
 	$(BIN)/python -m course_utils handout --force $(ARGS)
 
-bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory, a hub
+bench: $(STAMP) ## measure launch, %%px, concat, collectives, memory, the watch, a hub
 	$(BIN)/python benchmarks/launch.py $(ARGS)
 	$(BIN)/python benchmarks/px.py $(ARGS)
 	$(BIN)/python benchmarks/concat.py $(ARGS)
@@ -66,6 +66,7 @@ bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memor
 	$(BIN)/python benchmarks/model.py $(ARGS)
 	$(BIN)/python benchmarks/memory.py $(ARGS)
 	$(BIN)/python benchmarks/hub.py $(ARGS)
+	$(BIN)/python benchmarks/watched.py $(ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build course_utils.egg-info

@@ -10,6 +10,7 @@ from course_utils.classroom import handout_command, progress_command
 from course_utils.doctor import doctor_command
 from course_utils.export import export_command
 from course_utils.measure import plan_command
+from course_utils.read import read_command
 
 COMMANDS = (  # each adds its own sub-command
     doctor_command,
@@ -17,6 +18,7 @@ COMMANDS = (  # each adds its own sub-command
     progress_command,
     plan_command,
     export_command,
+    read_command,
 )
 
 

@@ -475,7 +475,7 @@ ERRORS = [
             "{others} wait for rank 1",
             "[{others}] wait in barrier at line 5 {patience}",
             "[rank 1] finished without calling it",
-            cause="rank 1 left the cell before barrier",
+            cause="rank 1 left before barrier at line 4, under `if rank == 1:`",
         ),
     ),
     Row(

@@ -6,6 +6,12 @@ the ranks of the group first exchange one small message that says what each is
 about to do. If they disagree, every rank raises the same error and no data
 moves; the group stays usable.
 
+In a script under torchrun, on every rank:
+
+    from course_utils import guard
+
+    guard.install()
+
 torch has such a check (TORCH_DISTRIBUTED_DEBUG=DETAIL), but it counts messages
 between two ranks, too: after one send from rank 0 to rank 1 it fails every
 later collective of all ranks. It also takes several times as long, and does not

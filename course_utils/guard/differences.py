@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from zlib import crc32
 
 from torch import distributed as dist
 
 from course_utils.guard.arguments import NONE, OPERATIONS
 from course_utils.guard.layout import strides
 from course_utils.guard.pieces import MODULUS
-from course_utils.guard.record import DTYPES, MAX_DIMS, REDUCTIONS, Record
+from course_utils.guard.record import (
+    DTYPES,
+    MAX_DIMS,
+    REDUCTIONS,
+    Record,
+    caller,
+)
 from course_utils.guard.words import short
 from course_utils.text import ROWS, indent, rank_table, these_ranks
 
 SHOWN = ("operation", "root", "reduction", "shape", "dtype", "objects")
 LAYOUT = "layout in memory"
-LINE, BALANCE = (Record._fields.index(n) for n in ("line", "balance"))
+LINE, FILE, BALANCE = (Record._fields.index(n) for n in ("line", "file", "balance"))
 REORDER = "pass .contiguous() on every rank, and copy the result back where you need it"
 UNGROUPED = (
     "{those} called new_group and {others} did not; every rank of the world must call "
@@ -29,7 +36,7 @@ def agreed(rows: list[list[int]]) -> bool:
     if any(row[0] for row in rows) or sum(row[BALANCE] for row in rows) % MODULUS:
         return False
     first, *others = [
-        row[:LINE] + row[LINE + 1 : BALANCE] + row[BALANCE + 1 :] for row in rows
+        row[:LINE] + row[FILE + 1 : BALANCE] + row[BALANCE + 1 :] for row in rows
     ]
     return all(row == first for row in others)
 
@@ -94,14 +101,22 @@ def table(every: dict[int, Record], laid_out: bool = False) -> str:
             r: strides(one.order, one.shape) for r, one in every.items()
         }
         shown.append("strides")
-    found["line"] = {rank: one.line for rank, one in every.items()}
-    if set(found["line"].values()) != {NONE}:
-        shown.append("line")
+    place = line_heading(every)
+    found[place] = {rank: one.line for rank, one in every.items()}
+    if set(found[place].values()) != {NONE}:
+        shown.append(place)
     cells = {
         rank: tuple("" if (c := found[n][rank]) == NONE else c for n in shown)
         for rank in every
     }
     return rank_table(shown, cells, most=ROWS - laid_out)
+
+
+def line_heading(every: dict[int, Record]) -> str:
+    """Return what stands above the lines: with the file, if that is one."""
+    _, file = caller()
+    same = {one.file for one in every.values()} == {crc32(file.encode())}
+    return f"line of {file}" if file and same else "line"
 
 
 def shape(one: Record) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import torch
 from torch import distributed as dist
@@ -16,7 +17,7 @@ from course_utils.guard.arguments import NONE, OPERATIONS
 from course_utils.guard.layout import MAX_DIMS, order
 from course_utils.guard.pieces import balance, group_rank, pieces
 from course_utils.guard.problems import plain_problem, presence_problem, problem
-from course_utils.text import is_cell
+from course_utils.text import file_named, is_cell, is_own
 
 DTYPES = sorted(
     {v for v in vars(torch).values() if isinstance(v, torch.dtype)}, key=str
@@ -36,7 +37,8 @@ class Record(NamedTuple):
     reduction: int = NONE
     dtype: int = NONE
     objects: int = NONE
-    line: int = NONE  # of the cell
+    line: int = NONE  # of the cell, or of a file
+    file: int = 0  # checksum of its name
     order: int = NONE  # in which the elements lie in memory, see `layout`
     groups: int = NONE  # that this rank has made with all others
     balance: int = 0  # of what it sends and expects, see `pieces`
@@ -52,7 +54,9 @@ def record(
     misfit: why the arguments do not fit the parameters of the collective, if so.
     Returns the numbers, and words for what this rank does wrong, "" for nothing.
     """
-    about = Record(operation=OPERATIONS.index(name), line=cell_line())
+    line, file = caller()
+    known = crc32(file.encode())  # 0 for a cell
+    about = Record(operation=OPERATIONS.index(name), line=line, file=known)
     if misfit:
         wrong = f"called it with arguments that do not fit: {misfit}"
         return numbers(about._replace(wrong=PLAIN)), wrong
@@ -124,11 +128,17 @@ def reduction_number(op: Any) -> int:
     return REDUCTIONS.index(name) if name in REDUCTIONS else NONE
 
 
-def cell_line() -> int:
-    """Return the line of the cell that makes the call; NONE outside a cell."""
-    line, frame = NONE, sys._getframe(1)
+def caller() -> tuple[int, str]:
+    """Return the line that makes the call: of the cell, or of the user's own file.
+
+    And the name of that file, "" for a cell. NONE and "" where there is neither.
+    """
+    line, named, frame = NONE, "", sys._getframe(1)
     while frame is not None:
-        if is_cell(frame.f_code.co_filename):
-            line = frame.f_lineno
+        name = frame.f_code.co_filename
+        if is_cell(name):
+            line, named = frame.f_lineno, ""
+        elif line == NONE and is_own(name):
+            line, named = frame.f_lineno, file_named(name)
         frame = frame.f_back
-    return line
+    return line, named

@@ -20,7 +20,14 @@ MAKING = ("__new__", "__init__")  # of a P2POp, which wants torch's own isend
 
 
 def install() -> None:
-    """Guard the functions of `torch.distributed` in this process."""
+    """Guard the functions of `torch.distributed` in this process.
+
+    Call it on every rank, before or after `init_process_group`; a second call does
+    nothing. From then on a collective on which the ranks disagree raises
+    `CollectiveError` on all of them, with a table that names what differs and the line
+    of each rank, and the group stays usable. Names that a module has taken by ``from
+    torch.distributed import …`` before are not guarded. `uninstall` takes it off.
+    """
     for name in (*OPERATIONS, *PEER):
         original = getattr(dist, name, None)
         if original is not None and not hasattr(original, "unguarded"):

@@ -11,9 +11,11 @@ __all__, __getattr__ = opened(
     __name__,
     {
         "causes": ("likely_cause",),
+        "looking": ("Eyes", "arguments", "sequences"),
         "report": (),
+        "stacks": ("seconds_of", "waiting_call"),
         "stall": ("Watched", "ask"),
-        "states": ("RankState", "having", "lines"),
+        "states": ("POINT_TO_POINT", "RankState", "having", "lines", "wants"),
         "watch": ("REQUEST", "Watch", "members"),
     },
 )

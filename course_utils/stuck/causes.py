@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import linecache
+import os
 
+from course_utils.read import condition, leaves_before, never_came, responsible
 from course_utils.stuck.states import COUNTED, POINT_TO_POINT, RankState, having
 from course_utils.text import these_ranks
 
@@ -66,7 +69,7 @@ def operations(states, waiting, source) -> str:
     """The ranks are in different collectives."""
     first: dict[str, int] = {}
     for rank, state in waiting.items():
-        if state.call not in POINT_TO_POINT:
+        if state.call not in POINT_TO_POINT and not waits_for_work(state):
             first.setdefault(state.name, rank)
     if len({name.partition("(")[0] for name in first}) < 2:
         return ""
@@ -74,6 +77,11 @@ def operations(states, waiting, source) -> str:
         f"rank {rank} is in {name}{waiting[rank].place}" for name, rank in first.items()
     )
     return f"the ranks call collectives in a different order: {said}"
+
+
+def waits_for_work(state: RankState) -> bool:
+    """Tell whether a rank waits for what it began before, by ``work.wait()``."""
+    return state.call.endswith("wait")
 
 
 def groups(states, waiting, source) -> str:
@@ -122,53 +130,40 @@ def absent(states, waiting, source) -> str:
     gone = gone or finished
     if not gone or not state.line:
         return ""
-    line = state.line
-    around = enclosing(source, line)
-    if not around and state.outer:
-        line = state.outer
-        around = enclosing(source, line)
-    branch = next((n for n in around if isinstance(n, ast.If)), None)
-    loop = next((n for n in around if isinstance(n, ast.For | ast.While)), None)
-    if branch is not None:
+    for line, text, path in places(state, source):
+        found = why_not(line, text, path, state.call, list(waiting), gone)
+        if found:
+            return found
+    left = f"left the {'script' if state.file else 'cell'} before {state.call}"
+    return f"{these_ranks(gone)} {left}"
+
+
+def places(state: RankState, source: str) -> list[tuple[int, str, str]]:
+    """Return where a rank is and came by: line, source, and path where it is a file."""
+    if not state.way:
+        return [(line, source, "") for line in (state.line, state.outer) if line]
+    return [(n, "".join(linecache.getlines(path)), path) for path, n in state.way]
+
+
+def why_not(
+    line: int, source: str, path: str, call: str, waiting: list[int], gone: list[int]
+) -> str:
+    """Say why some ranks do not come to a line to which others came; "" if unknown."""
+    of_file = f" of {os.path.basename(path)}" if path else ""
+    found, on_rank = responsible(source, line)
+    left = leaves_before(source, line)
+    if isinstance(found, ast.If) and (on_rank or not path):
+        under = condition(found, line)
         return (
-            f"line {line} stands under {condition(branch, line)}, so "
-            f"{these_ranks(gone)} {never_came(state.call)}"
+            f"line {line}{of_file} stands under {under}, so "
+            f"{these_ranks(gone)} {never_came(call)}"
         )
-    if loop is not None:
+    if left is not None:
+        under = f"line {left.body[-1].lineno}{of_file}, under {condition(left, 0)}"
+        return f"{these_ranks(gone)} left before {call} at {under}"
+    if found is not None and not isinstance(found, ast.If):
         return (
-            f"the loop at line {loop.lineno} makes more rounds on "
-            f"{these_ranks(list(waiting))} than on {these_ranks(gone)}"
+            f"the loop at line {found.lineno}{of_file} makes more rounds on "
+            f"{these_ranks(waiting)} than on {these_ranks(gone)}"
         )
-    return f"{these_ranks(gone)} left the cell before {state.call}"
-
-
-def never_came(call: str) -> str:
-    """Say what ranks left out, and who has to call it."""
-    if "." in call:  # work.wait() and the like
-        return "took no part in what is waited for"
-    whole = call in ("new_group", "init_process_group")
-    who = "every rank" if whole else "every rank of the group"
-    return f"never came to {call}; {who} has to call it"
-
-
-def enclosing(source: str, line: int) -> list[ast.stmt]:
-    """Return the statements around a line of a cell, innermost first."""
-    try:
-        tree = ast.parse(source)
-    except SyntaxError:  # a magic in the cell
-        return []
-    around = [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If | ast.For | ast.While)
-        and node.lineno <= line <= (node.end_lineno or node.lineno)
-    ]
-    return sorted(around, key=lambda node: (node.lineno, node.col_offset), reverse=True)
-
-
-def condition(branch: ast.If, line: int) -> str:
-    """Write the condition under which a line of a branch runs."""
-    test = ast.unparse(branch.test)
-    if branch.orelse and line >= branch.orelse[0].lineno:
-        return f"the else of `if {test}:`"
-    return f"`if {test}:`"
+    return ""

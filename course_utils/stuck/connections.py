@@ -25,13 +25,18 @@ def sockets() -> set[int]:
     return found
 
 
-def traffic(fd: int) -> tuple[int, int]:
+def traffic(fd: int, except_port: int = 0) -> tuple[int, int]:
     """Return the bytes that a TCP connection has sent, each once, and received.
 
     Counted by the kernel; zeros for what only listens or was closed meanwhile.
+
+    except_port: of a server, whose connections count as zeros, too, at both ends.
     """
     try:
         with socket.socket(fileno=os.dup(fd)) as connection:
+            ends = connection.getpeername(), connection.getsockname()
+            if except_port and except_port in (end[1] for end in ends):
+                return 0, 0
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
         received, sent, again = (
             struct.unpack_from("Q", info, at)[0] for at in (RECEIVED, SENT, SENT_AGAIN)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from course_utils.stuck.causes import likely_cause
 from course_utils.stuck.states import RankState, awaited, lines, waits_for
-from course_utils.text import indent, is_cell, readable, tag, these_ranks
-
-if TYPE_CHECKING:
-    from course_utils.engines import Control
+from course_utils.text import indent, is_cell, merge, readable, tag, these_ranks
 
 FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)')
 HOUSEKEEPING = re.compile(
@@ -27,6 +24,18 @@ BROKEN = (  # what gloo says of a process group that is of no use any more
 )
 
 
+class World(Protocol):
+    """What reports ask of the processes behind the ranks."""
+
+    def __len__(self) -> int: ...
+
+    def ending(self, rank: int) -> str:
+        """Say how the process of a rank ended."""
+
+    def last_words(self, rank: int) -> str:
+        """Return the end of what it wrote."""
+
+
 def is_broken(message: str) -> bool:
     """Tell whether an error means that the process group is of no use any more."""
     return any(sign in message for sign in BROKEN)
@@ -39,19 +48,20 @@ def stuck(
     patience: float,
     hosts: list[str] | None = None,
 ) -> str:
-    """Report a cell in which ranks wait in vain.
+    """Report a cell, or a script, in which ranks wait in vain.
 
     errors: of the ranks that failed, as short blocks.
-    source: of the cell; patience: seconds that they waited at least.
+    source: of the cell; patience: seconds that they waited at least, 0 if unknown.
     hosts: of all ranks, where they run on several.
     """
     if errors:
-        said = [f"{tag([rank])} {text}" for rank, text in errors.items()]
+        said = [f"{tag(ranks)} {text}" for ranks, text in merge(errors)]
         left = {r: s for r, s in states.items() if s.kind != "failed"}
         return "\n".join([*said, *indent("\n".join(lines(left)))])
     cause = likely_cause(states, source)
     text = [f"stuck: {waits_for(states)}{on_hosts(awaited(states), hosts)}"]
-    text += indent("\n".join(lines(states, f"for {patience:g} s")))
+    waited = f"for {patience:g} s" if patience else ""
+    text += indent("\n".join(lines(states, waited)))
     if cause:
         text.append(f"  likely cause: {cause}")
     return "\n".join(text)
@@ -68,7 +78,7 @@ def interrupted(states: dict[int, RankState]) -> str:
     return "\n".join(["interrupted:", *indent("\n".join(lines(states)))])
 
 
-def died(control: Control, dead: list[int]) -> str:
+def died(control: World, dead: list[int]) -> str:
     """Report ranks that ended, with the last words of each.
 
     The others are not mentioned: whether they wait or fail first is chance.
@@ -99,7 +109,7 @@ def own_words(log: str, most: int = 8) -> str:
     return "\n".join(kept[-most:])
 
 
-def how_to_go_on(control: Control, dead: list[int]) -> str:
+def how_to_go_on(control: World, dead: list[int]) -> str:
     """Say what can be done about dead ranks."""
     return (
         f"ranks.repair() brings in a new process at {these_ranks(dead)}, "

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from inspect import getattr_static
+from itertools import islice
 from types import FrameType
 
 COLLECTIVES = "torch/distributed/distributed_c10d.py"
@@ -124,7 +125,7 @@ def is_distributed(owner: object) -> bool:
 
 def current_call(frame: FrameType) -> ast.expr | None:
     """Return the function of the call that the frame is in, as an expression."""
-    positions = list(frame.f_code.co_positions())[frame.f_lasti // 2]
+    positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None))
     if None in positions:
         return None
     first, last, start, end = positions

@@ -42,6 +42,7 @@ class RankState:
     line, text: where it is in the cell, from 1; 0 and "" where that is unknown.
     outer: the line of the cell from which it was called, outside all functions.
     file: in which the line stands, where that is no cell.
+    way: where a script came by on the way there: path and line, innermost first.
     error: of a rank that failed, its error as a short block.
     ending: of a rank that died, how, as in "signal 9".
     """
@@ -54,6 +55,7 @@ class RankState:
     text: str = ""
     outer: int = 0
     file: str = ""
+    way: tuple[tuple[str, int], ...] = ()
     error: str = ""
     ending: str = ""
 
@@ -109,12 +111,10 @@ def sentence(state: RankState, many: bool, waited: str) -> str:
 
 def lines(states: dict[int, RankState], waited: str = "") -> list[str]:
     """Return one line for each group of ranks that do the same."""
-    alike = merge(
-        {rank: replace(state, text="", outer=0) for rank, state in states.items()}
-    )
+    seen = {r: replace(s, text="", outer=0, way=()) for r, s in states.items()}
     return [
         f"{tag(ranks)} {sentence(state, len(ranks) > 1, waited)}"
-        for ranks, state in alike
+        for ranks, state in merge(seen)
     ]
 
 
@@ -146,5 +146,14 @@ def awaited(states: dict[int, RankState]) -> list[int]:
         named = sorted(peers - {None, *waiting})
         if named:
             return named
-    others = [r for r in states if r not in waiting]
+    wanted = set().union(*(wants(r, states) for r in waiting))
+    others = [r for r in states if r not in waiting and r in wanted]
     return [r for r in others if states[r].kind != "finished"] or others
+
+
+def wants(rank: int, states: dict[int, RankState]) -> set[int]:
+    """Return the ranks without one of which the call of a rank cannot go on."""
+    state = states[rank]
+    if state.call in POINT_TO_POINT and state.peer is not None:
+        return {state.peer}
+    return {*(state.group or states)} - {rank}

@@ -25,7 +25,7 @@ __all__, __getattr__ = opened(
             "failures",
             "readable",
         ),
-        "places": ("file_named", "is_cell", "own_places"),
+        "places": ("file_named", "is_cell", "is_own", "own_places"),
         "targets": ("parse_ranks",),
         "quantities": (
             "bytes_of",

@@ -10,7 +10,7 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
-        "cell_lines": ("short_traceback",),
+        "cell_lines": ("error_block", "short_traceback"),
         "rank": ("call",),
         "ranks": ("Ranks",),
         "repair": ("bring_back",),

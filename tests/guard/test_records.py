@@ -19,6 +19,8 @@ from course_utils.guard import (
 
 pytestmark = pytest.mark.unit
 
+LINE = "line of test_records.py"
+
 
 @pytest.fixture
 def rank_0(monkeypatch):
@@ -87,9 +89,9 @@ def test_table_shows_only_columns_that_say_something(rank_0):
     two = written("broadcast", tensor=torch.ones(3), src=0)
     assert comparison.verdict({0: one, 2: two}).splitlines() == [
         "the ranks disagree on the shape of broadcast, so it did not run",
-        "  rank  operation  root  shape  dtype",
-        "  0     broadcast  0     (2,)   float32",
-        "  2     broadcast  0     (3,)   float32",
+        f"  rank  operation  root  shape  dtype    {LINE}",
+        f"  0     broadcast  0     (2,)   float32  {one.line}",
+        f"  2     broadcast  0     (3,)   float32  {two.line}",
     ]
 
 
@@ -117,10 +119,10 @@ def test_layout_is_shown_and_the_odd_one_named(rank_0):
     turned = written("broadcast", tensor=torch.ones(3, 2).t()[:, :, None], src=0)
     assert comparison.verdict({0: wide, 1: wide, 2: turned}).splitlines() == [
         "the ranks disagree on the layout in memory of broadcast, so it did not run",
-        "  rank  operation  root  shape      dtype    strides",
-        "  0     broadcast  0     (2, 3, 1)  float32  (3, 1, 1)",
-        "  1     broadcast  0     (2, 3, 1)  float32  (3, 1, 1)",
-        "  2     broadcast  0     (2, 3, 1)  float32  (1, 2, 1)",
+        f"  rank  operation  root  shape      dtype    strides    {LINE}",
+        f"  0     broadcast  0     (2, 3, 1)  float32  (3, 1, 1)  {wide.line}",
+        f"  1     broadcast  0     (2, 3, 1)  float32  (3, 1, 1)  {wide.line}",
+        f"  2     broadcast  0     (2, 3, 1)  float32  (1, 2, 1)  {turned.line}",
         f"rank 2: the elements lie in another order; {differences.REORDER}",
     ]
 

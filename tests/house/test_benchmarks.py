@@ -33,6 +33,10 @@ FEW = {
             "people_30_peak_pss_gib",
         ],
     ),
+    "watched.py": (
+        "--runs 1 --ranks 2",
+        ["look_max_ms", "report_after_patience_s", "watched_over_bare"],
+    ),
     "memory.py": (
         "--runs 1",
         ["peak_error_max_percent", "witness_error_max_percent"],

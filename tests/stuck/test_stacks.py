@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
-from course_utils.stuck import connections, stacks, watch
+from course_utils.stuck import connections, looking, stacks
 from course_utils.text import is_cell
 
 pytestmark = pytest.mark.unit
@@ -111,12 +111,12 @@ def test_stack_is_outermost_first():
 
 
 def test_arguments_without_a_frame():
-    assert watch.arguments(None) == {"peers": {}, "group": None, "group_name": ""}
+    assert looking.arguments(None) == {"peers": {}, "group": None, "group_name": ""}
 
 
 def test_arguments_of_a_call():
     def broadcast(tensor, src=None, group=None, group_src=None):
-        return watch.arguments(sys._getframe())
+        return looking.arguments(sys._getframe())
 
     assert broadcast(torch.ones(1), src=2)["peers"] == {"src": 2}
     assert broadcast(torch.ones(1), group_src=1)["peers"] == {"group_src": 1}
@@ -124,9 +124,9 @@ def test_arguments_of_a_call():
 
 
 def test_no_group_means_no_sequences():
-    assert watch.sequences() == {}
-    assert watch.members(None) is None
-    assert watch.group_name(None) == ""
+    assert looking.sequences() == {}
+    assert looking.members(None) is None
+    assert looking.group_name(None) == ""
 
 
 def test_sockets_are_those_of_the_network():
@@ -155,6 +155,9 @@ def test_traffic_is_that_of_one_connection():
                     time.sleep(0.01)
                 assert connections.traffic(one.fileno()) == (1000, 30)
                 assert connections.traffic(other.fileno()) == (30, 1000)
+                port = server.getsockname()[1]
+                assert connections.traffic(one.fileno(), port) == (0, 0)
+                assert connections.traffic(other.fileno(), port) == (0, 0)
                 connections.shut_down(one.fileno())
                 assert one.recv(100) == bytes(30) and one.recv(1) == b""
         assert connections.traffic(server.fileno()) == (0, 0)

@@ -1,0 +1,133 @@
+"""How a job ends, as the options say, and where its ranks meet."""
+
+from collections.abc import Iterator
+
+import pytest
+from jobs import Jobs
+
+HEAD = """\
+import os, sys, threading, time
+import torch
+from torch import distributed as dist
+"""
+INIT = "dist.init_process_group('gloo')\nrank, x = dist.get_rank(), torch.ones(2)\n"
+STUCK = "if rank == 0:\n    dist.recv(x, src=1)\nelse:\n    dist.barrier()\n"
+REPORT = """\
+stuck: ranks 0–2 wait for one another
+  [rank 0] waits in recv(src=1) at line 8 of train.py for 1 s
+  [ranks 1–2] wait in barrier at line 10 of train.py for 1 s
+  likely cause: rank 0 expects that rank 1 sends, but rank 1 waits in barrier
+    at line 10 of train.py
+"""
+GOES_ON = """
+def end():
+    time.sleep(4)
+    print("went on", flush=True)
+    os._exit(0)
+threading.Thread(target=end).start()
+"""
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory) -> Iterator[Jobs]:
+    running = Jobs(tmp_path_factory.mktemp("jobs"))
+    yield running
+    running.close()
+
+
+def test_the_job_ends_with_every_rank_s_report(jobs):
+    job = jobs.run(HEAD + "\n" + INIT + STUCK, 3, "--patience 1")
+    assert all(REPORT in text for text in job.err)
+    assert 1 in job.codes and 0 not in job.codes
+
+
+def test_what_was_printed_before_is_not_lost(jobs):
+    script = HEAD + "\n" + INIT + "print('before', end='')\n" + STUCK
+    job = jobs.run(script, 3, "--patience 1")
+    ended = [out for out, code in zip(job.out, job.codes, strict=True) if code == 1]
+    assert ended and set(ended) == {"before"}
+
+
+def test_report_goes_on(jobs):
+    script = HEAD + "\n" + INIT + STUCK
+    script = script.replace("if rank == 0:", GOES_ON + "if rank == 0:", 1)
+    job = jobs.run(script, 3, "--patience 1 --on-stuck report")
+    assert job.codes == [0, 0, 0]
+    assert job.out == ["went on\n"] * 3
+    assert [text.count("stuck: ") for text in job.err] == [1, 1, 1]
+
+
+def test_debug_shows_the_stacks(jobs):
+    script = HEAD + "\n" + INIT + STUCK
+    script = script.replace("if rank == 0:", GOES_ON + "if rank == 0:", 1)
+    job = jobs.run(script, 3, "--patience 1 --on-stuck debug")
+    assert job.out == ["went on\n"] * 3
+    for text in job.err:
+        assert "goes on; its threads:" in text
+        assert 'train.py", line 9 in end' in text
+
+
+def test_a_rank_that_does_not_come_to_init(jobs):
+    late = "if os.environ['RANK'] == '1':\n    sys.exit()\n"
+    job = jobs.run(HEAD + late + INIT, 3, "--patience 1")
+    for rank in (0, 2):
+        assert "stuck: ranks 0, 2 wait for rank 1" in job.err[rank]
+        assert "wait in init_process_group at line 6 of train.py" in job.err[rank]
+        assert "[rank 1] finished" in job.err[rank]
+
+
+@pytest.mark.parametrize("method", ["file", "tcp"])
+def test_ranks_that_no_launcher_told_where_to_meet(jobs, method, tmp_path):
+    at = f"file://{tmp_path}/meeting" if method == "file" else "tcp://127.0.0.1:29871"
+    init = f"dist.init_process_group('gloo', init_method='{at}', "
+    init += "rank=int(os.environ['MY_RANK']), world_size=3)\n"
+    script = HEAD + init + INIT.partition("\n")[2] + "\n" + STUCK
+    job = jobs.run(script, 3, "--patience 1", launcher=False)
+    assert all(REPORT in text for text in job.err), job.err
+
+
+def test_a_branch_in_another_file_is_the_cause(jobs):
+    (jobs.folder / "meeting.py").write_text(
+        "from torch import distributed as dist\ndef meet():\n    dist.barrier()\n"
+    )
+    script = HEAD + "from meeting import meet\n" + INIT + "dist.barrier()\n"
+    script += "def main():\n    if rank > 0:\n        meet()\nmain()\n"
+    job = jobs.run(script, 3, "--patience 1")
+    cause = "likely cause: line 10 of train.py stands under `if rank > 0:`, so rank 0"
+    for text in job.err[1:]:
+        assert "[ranks 1–2] wait in barrier at line 3 of meeting.py" in text
+        assert cause in text
+
+
+def test_a_return_before_the_call_is_the_cause(jobs):
+    script = HEAD + "\n" + INIT + "dist.barrier()\n"
+    script += (
+        "def main():\n    if rank == 0:\n        return\n    dist.barrier()\nmain()\n"
+    )
+    job = jobs.run(script, 3, "--patience 1")
+    cause = "rank 0 left before barrier at line 10 of train.py, under `if rank == 0:`"
+    assert cause in " ".join(job.err[1].split())
+
+
+def test_the_guard_names_file_and_lines(jobs):
+    script = HEAD + "\n" + INIT + "dist.broadcast(torch.ones(2 + rank), src=0)\n"
+    job = jobs.run(script, 3, "--guard")
+    table = "rank  operation  root  shape  dtype    line of train.py\n"
+    rows = [f"{r}     broadcast  0     ({2 + r},)   float32  7\n" for r in range(3)]
+    for text in job.err:
+        assert "[ranks 0–2] the ranks disagree on the shape of broadcast" in text
+        assert table in text and all(row in text for row in rows)
+
+
+@pytest.mark.parametrize("code", ["0", "None"])
+def test_sys_exit_without_an_error_is_an_end_like_any_other(jobs, code):
+    job = jobs.run(f"{HEAD}{INIT}dist.barrier()\nsys.exit({code})", 3, "--patience 1")
+    assert job.codes == [0, 0, 0]
+    assert job.err == ["", "", ""]
+
+
+def test_arguments_and_name_are_those_of_python_itself(jobs):
+    script = "import sys\nprint(__name__, sys.argv[1:], sys.path[0])\n"
+    script += "class A: pass\nimport pickle\npickle.loads(pickle.dumps(A()))\n"
+    job = jobs.run(script, 2, "", "--lr", "3")
+    assert job.out == [f"__main__ ['--lr', '3'] {jobs.folder}\n"] * 2
