@@ -4,10 +4,13 @@ PYTHON ?= python3
 PIP_ARGS ?=
 ARGS ?=
 CHECK ?=
+PDF ?=
 WORKERS ?= 4
 
 BIN := .venv/bin
 STAMP := .venv/installed
+BOOK := .venv/book-installed
+SPHINX := $(BIN)/python -m sphinx -E -q -W --keep-going
 
 define LINT
 $(BIN)/python -m ruff check .
@@ -16,7 +19,7 @@ $(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" note
 endef
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
 
-.PHONY: help venv lab test quick soak rerun bench clean
+.PHONY: help venv lab test quick soak rerun slides book bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -51,6 +54,18 @@ soak: $(STAMP) ## run what is long and rare: faults again and again, other ways 
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
 	$(BIN)/python tools/rerun.py $(if $(filter-out 0,$(CHECK)),--check) $(ARGS)
+
+$(BOOK): $(STAMP) requirements-book.txt
+	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements-book.txt
+	touch $(BOOK)
+
+slides: $(BOOK) ## build the decks in build/slides, on live ranks; PDF=1 prints them
+	$(BIN)/python tools/play.py $(ARGS)
+	$(SPHINX) -b revealjs slides build/slides
+	$(if $(filter-out 0,$(PDF)),$(BIN)/python tools/print_decks.py)
+
+book: $(BOOK) ## build README, lessons, solutions and API as a site in build/book
+	$(SPHINX) -j 2 -c book . build/book
 
 bench: $(STAMP) ## measure launch, %%px, concat, collectives, their model, memory
 	$(BIN)/python benchmarks/launch.py $(ARGS)
