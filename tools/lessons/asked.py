@@ -12,7 +12,7 @@ from lessons.reading import ROOT
 DECKS = ROOT / "slides"
 CELL = re.compile(r"^```\{lesson-cell\} (\S+) (\S+)$", re.M)
 SEEN = re.compile(r"^:seen: (\S+) (\S+) (.+)$", re.M)
-LIVE = re.compile(r"^```\{live\} (\S+) (\S+)\n((?::.*\n)*)(.*?)^```$", re.M | re.S)
+LIVE = re.compile(r"^```\{live\} (\S+) (\S+)\n((?::[^\n]*\n)*)(.*?)^```$", re.M | re.S)
 
 
 class Live(NamedTuple):

@@ -25,6 +25,7 @@ from lessons.lexer import CellLexer
 SHOW = ("code", "output", "both")
 ZOOM = 2  # at most, of a picture: from the size it has in a notebook
 MINUTES = re.compile(r"^```\{notes\} (\d+)$", re.M)
+IMPORTS = re.compile(r"^(import|from) .*\n(\n*(?=import|from))?", re.M)
 NOTES = '<aside class="notes">{}</aside>'
 
 
@@ -46,18 +47,26 @@ class Quoting(SphinxDirective):
         """Return a played cell of a lesson: its code, its outputs, or both."""
         for file in (played.file_of(lesson), reading.path_of(lesson)):
             self.env.note_dependency(str(file))
-        cell = played.cell(lesson, name)
-        result = [code_node(cell.source)] if show != "output" else []
-        if show == "code":
-            return result
-        for number, output in enumerate(cell.outputs):
-            if "image/png" in output.get("data", {}):
-                folder = played.file_of(lesson).with_suffix("")
-                file = played.picture_of(folder, name, number)
-                result.append(self.picture(file, output))
-            else:
-                result.append(output_node(output))
+        cell, result = played.cell(lesson, name), []
+        if show != "output":
+            bare = "no-imports" in self.options
+            result.append(
+                code_node(without_imports(cell.source) if bare else cell.source)
+            )
+        if show != "code":
+            folder = played.file_of(lesson).with_suffix("")
+            for number, output in enumerate(cell.outputs):
+                result += self.answer(output, played.picture_of(folder, name, number))
         return result
+
+    def answer(self, output: NotebookNode, file: Path) -> list[nodes.Node]:
+        """Return an output: a picture, whose file is given, a table, or text."""
+        data = output.get("data", {})
+        if "image/png" in data:
+            return [self.picture(file, output)]
+        if "text/markdown" in data:
+            return self.parse_text_to_nodes(data["text/markdown"])
+        return [output_node(output)]
 
     def picture(self, file: Path, output: NotebookNode) -> nodes.Node:
         """Return a picture; its text twin is what a screen reader says."""
@@ -73,6 +82,13 @@ def code_node(source: str) -> nodes.Node:
     """Return coloured code."""
     marked = highlight(source, CellLexer(), HtmlFormatter(cssclass="highlight code"))
     return nodes.raw("", marked, format="html")
+
+
+def without_imports(source: str) -> str:
+    """Return the code of a cell without its imports, which take room on a slide."""
+    code = IMPORTS.sub("", source)
+    magic, newline, rest = code.partition("\n")
+    return magic + newline + rest.lstrip("\n") if magic.startswith("%%") else code
 
 
 def output_node(output: NotebookNode) -> nodes.Node:
@@ -91,7 +107,10 @@ class LessonCell(Quoting):
     """A cell of a lesson: ``03 gather``, and what it showed."""
 
     required_arguments = 2
-    option_spec = {"show": lambda text: directives.choice(text, SHOW)}
+    option_spec = {
+        "show": lambda text: directives.choice(text, SHOW),
+        "no-imports": directives.flag,
+    }
 
     def quoted(self) -> list[nodes.Node]:
         lesson, name = self.arguments
@@ -123,7 +142,9 @@ class LessonHead(Quoting):
         self.env.note_dependency(str(reading.path_of(lesson)))
         quote = nodes.block_quote("", nodes.paragraph("", reading.promise(lesson)))
         line = f"{total} min in class · you need {reading.needed(lesson)}"
-        return [quote, nodes.paragraph("", line, classes=["small"])]
+        (small,) = self.parse_text_to_nodes(line)
+        small["classes"].append("small")
+        return [quote, small]
 
 
 class Exercise(Quoting):
