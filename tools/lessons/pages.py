@@ -25,7 +25,7 @@ CONTENTS = """
 """
 PARTS = {
     "Lessons": ["notebooks/[0-9]*"],
-    "Look up": ["notebooks/cheat_sheet", "book/glossary", "book/api"],
+    "Look up": ["notebooks/cheat_sheet", "notebooks/glossary", "book/api"],
     "Solutions": ["notebooks/solutions/*"],
     "Teach and contribute": ["TEACHING", "CONTRIBUTING", "CHANGELOG"],
 }
