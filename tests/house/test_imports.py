@@ -105,6 +105,8 @@ PACKAGES = {
         "ipykernel",
         "ipyparallel",
         "matplotlib",
+        "nbconvert",  # nbconvert and nbformat come with jupyterlab
+        "nbformat",
         "numpy",  # numpy and PIL come with matplotlib
         "PIL",
         "psutil",
