@@ -37,6 +37,8 @@ autodoc_default_options = {"members": True}
 default_role = "code"
 
 html_theme = "sphinx_book_theme"
+html_use_index = False
+html_domain_indices = False
 html_title = project
 html_static_path = ["_static"]
 html_css_files = ["book.css"]

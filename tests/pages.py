@@ -59,6 +59,7 @@ def _complain(said: list[str], message) -> None:
 def barriers(page) -> list[str]:
     """Return what axe finds serious on a page, as one line for each rule."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    page.add_style_tag(content="* { transition: none !important; }")
     found = axe.Axe().run(page).response["violations"]
     return [
         f"{rule['id']}: {rule['help']}; {[node['html'] for node in rule['nodes'][:3]]}"

@@ -8,14 +8,16 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+from importlib import import_module
 
 from sphinx.application import Sphinx
 
+from lessons import reading
 from lessons.lexer import CellLexer
 
 HOME = "README"
 CHECK = re.compile(r"""check\(["'](\d+)\.(\d+)["']""")
-ARGUMENT = re.compile(r"([a-z_]+): (.+)")  # at the start of a line
+ARGUMENT = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.+)")  # at the start of a line
 CONTENTS = """
 ```{{toctree}}
 :hidden:
@@ -94,27 +96,36 @@ def hidden(cell: dict) -> list[dict]:
 def described(
     _app: Sphinx, what: str, _name: str, thing: object, _options: object, lines: list
 ) -> None:
-    """Turn a docstring of ours into reStructuredText: arguments become fields."""
+    """Turn a docstring of ours into reStructuredText: arguments become a list."""
     if what in ("data", "attribute") and _told_by_type(thing, lines):
         lines[:] = []
     new: list[str] = []
     inside = False
     for line in lines:
         argument = ARGUMENT.match(line)
-        if argument or inside and not line.startswith(" "):
-            new += [""] if not argument or not inside else []
-            inside = bool(argument)
-        new.append(f":param {argument[1]}: {argument[2]}" if argument else line)
+        if bool(argument) != inside and (argument or not line.startswith(" ")):
+            new.append("")
+            inside = not inside
+        new += [f"``{argument[1]}``", f"    {argument[2]}"] if argument else [line]
     lines[:] = new
 
 
 def _told_by_type(thing: object, lines: list[str]) -> bool:
     """Tell whether a docstring is that of the type: a constant has none of its own."""
-    return "\n".join(lines).split() == (type(thing).__doc__ or "").split()
+    return "\n".join(lines).split() == str(type(thing).__doc__).split()
+
+
+def open_faces(_app: Sphinx) -> None:
+    """Use every name of every face, since autodoc sees no name that was never used."""
+    for init in sorted(reading.ROOT.glob("course_utils/*/__init__.py")):
+        face = import_module(f"course_utils.{init.parent.name}")
+        for name in getattr(face, "__all__", ()):
+            getattr(face, name)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Give Sphinx what the book adds to its sources."""
+    app.connect("builder-inited", open_faces)
     app.connect("source-read", prepare)
     app.connect("autodoc-process-docstring", described)
     for alias in CellLexer.aliases:
