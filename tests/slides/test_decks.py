@@ -91,8 +91,7 @@ def test_right_answers_are_those_of_the_lesson(lesson):
     assert seen
     for where, name, text in seen:
         cell = reading.cell_of(reading.notebook_of(where), name, where)
-        shown = " ".join(" ".join(map(played.text_of, cell.outputs)).split())
-        assert text in shown, f"cell {name} of lesson {where} shows {shown}"
+        assert played.shows(cell, text), f"{where} {name}: {played.shown_by(cell)}"
 
 
 @each_deck
@@ -175,6 +174,15 @@ def test_the_lexer_colours_what_stands_below_the_magic():
     kinds = {value: str(kind) for _, kind, value in tokens}
     assert kinds["%%px"] == "Token.Keyword.Pseudo"
     assert kinds["import"] == "Token.Keyword.Namespace"
+
+
+def test_what_a_cell_shows():
+    output = nbformat.v4.new_output("stream", name="stdout", text="a  b: True\nc\n")
+    cell = nbformat.v4.new_code_cell("x", outputs=[output])
+    for text in ("a b", "a … True", "True c"):
+        assert played.shows(cell, text)
+    for text in ("b a", "True … a", "a … False", "."):
+        assert not played.shows(cell, text)
 
 
 def test_text_of_outputs():

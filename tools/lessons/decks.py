@@ -189,12 +189,12 @@ class Vote(Quoting):
 
     def check(self, lesson: str, name: str, text: str) -> None:
         """Raise NotFound unless the played cell shows the text."""
-        outputs = played.cell(lesson, name).outputs
-        shown = " ".join("\n".join(map(played.text_of, outputs)).split())
-        if " ".join(text.split()) not in shown:
+        cell = played.cell(lesson, name)
+        if not played.shows(cell, text):
             raise reading.NotFound(
                 f"cell {name} of lesson {lesson} does not show {text!r}, so the answer "
-                f"{self.options['answer']} may be wrong now; it shows: {shown}"
+                f"{self.options['answer']} may be wrong now; it shows: "
+                + played.shown_by(cell)
             )
 
 

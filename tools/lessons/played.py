@@ -51,6 +51,17 @@ def text_of(output: NotebookNode) -> str:
     return COLOUR.sub("", text).strip("\n")
 
 
+def shown_by(cell: NotebookNode) -> str:
+    """Return all that a cell showed, as text in one line."""
+    return " ".join(" ".join(map(text_of, cell.outputs)).split())
+
+
+def shows(cell: NotebookNode, text: str) -> bool:
+    """Tell whether a cell showed a text; " … " in it stands for anything."""
+    parts = (" ".join(part.split()) for part in text.split(" … "))
+    return bool(re.search(".*?".join(map(re.escape, parts)), shown_by(cell)))
+
+
 def save_pictures(notebook: NotebookNode, folder: Path) -> None:
     """Write every picture of a played notebook to a file of its own."""
     folder.mkdir(parents=True, exist_ok=True)
