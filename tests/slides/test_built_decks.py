@@ -2,7 +2,8 @@
 
 import pages
 import pytest
-from lessons import asked, decks, reading
+from lessons import asked, reading
+from lessons.quoting import without_imports
 
 FOLDER = pages.BUILD / "slides"
 DECKS = [deck.with_suffix(".html").name for deck in asked.decks()]
@@ -58,7 +59,7 @@ def code_of(deck: str) -> set[str]:
         for lesson, name in asked.cells(source)
     ]
     texts = cells + [live.code for live in asked.lives(source)]
-    texts += [decks.without_imports(text) for text in cells]
+    texts += [without_imports(text) for text in cells]
     return {text.strip() for text in texts}
 
 

@@ -68,11 +68,6 @@ def needed(lesson: str) -> str:
     return _labelled(lesson, "You need")
 
 
-def minutes(lesson: str) -> int:
-    """Return the minutes that a lesson takes who works alone."""
-    return int(re.search(r"(\d+) min", _labelled(lesson, "Time"))[1])
-
-
 def exercises(lesson: str) -> dict[str, tuple[str, str]]:
     """Return title and text, without the hint, of each exercise by its number."""
     found = {}
