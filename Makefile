@@ -4,10 +4,15 @@ PYTHON ?= python3
 PIP_ARGS ?=
 ARGS ?=
 CHECK ?=
+PDF ?=
 WORKERS ?= 4
 
 BIN := .venv/bin
 STAMP := .venv/installed
+BOOK := .venv/book-installed
+ETC := $(shell find etc -type f)
+LAB := .venv/share/jupyter/labextensions/course-utils-pictures
+SPHINX := $(BIN)/python -m sphinx -E -q -W --keep-going
 
 define LINT
 $(BIN)/python -m ruff check .
@@ -16,7 +21,7 @@ $(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" note
 endef
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
 
-.PHONY: help venv lab doctor test quick soak rerun handout bench clean
+.PHONY: help venv lab doctor test quick soak rerun slides book handout bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -27,12 +32,14 @@ help: ## show this text
 
 venv: $(STAMP) ## set up .venv with the pinned packages
 
-$(STAMP): requirements.txt pyproject.toml etc/ipython_kernel_config.py
+$(STAMP): requirements.txt pyproject.toml $(ETC)
 	@$(PYTHON) -c 'import sys; v = sys.version.split()[0]; sys.version_info >= (3, 11) or sys.exit("This course needs Python 3.11 or newer, and " + sys.executable + " is Python " + v + ".\nName a newer one, for example: make venv PYTHON=python3.12")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements.txt
 	$(BIN)/python -m pip install $(PIP_ARGS) --no-deps -e .
 	mkdir -p .venv/etc/ipython && cp etc/ipython_kernel_config.py .venv/etc/ipython/
+	mkdir -p .venv/etc/jupyter && cp etc/jupyter_*.json .venv/etc/jupyter/
+	mkdir -p $(LAB) && cp -R etc/labextension/. $(LAB)
 	touch $(STAMP)
 
 lab: $(STAMP) ## open JupyterLab in notebooks/
@@ -49,7 +56,7 @@ quick: $(STAMP) ## run the linters, the tests that start no ranks, and lesson 1
 	$(LINT)
 	$(PYTEST) -m quick $(ARGS)
 
-soak: $(STAMP) ## run what is long and rare: faults again and again, other ways to run
+soak: slides book ## run what is long and rare: faults, other ways to run, built pages
 	$(PYTEST) -m soak $(ARGS)
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares
@@ -57,6 +64,20 @@ rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only c
 
 handout: $(STAMP) ## write handout.zip: the lessons without outputs and solutions
 	$(BIN)/python -m course_utils handout --force $(ARGS)
+
+$(BOOK): $(STAMP) requirements-book.txt
+	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements-book.txt
+	touch $(BOOK)
+
+slides: $(BOOK) ## build the decks in build/slides, on live ranks; PDF=1 prints them
+	$(BIN)/python tools/play.py $(ARGS)
+	rm -rf build/slides
+	$(SPHINX) -b revealjs slides build/slides
+	$(if $(filter-out 0,$(PDF)),$(BIN)/python tools/print_decks.py)
+
+book: $(BOOK) ## build README, lessons, solutions and API as a site in build/book
+	rm -rf build/book
+	$(SPHINX) -j 2 -c book . build/book
 
 bench: $(STAMP) ## measure launch, %%px, concat, collectives, memory, the watch, a hub
 	$(BIN)/python benchmarks/launch.py $(ARGS)

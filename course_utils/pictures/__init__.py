@@ -2,7 +2,7 @@
 
 `layout` describes tensors without torch, `cells` arranges them in text and boxes,
 `colour` has the colour of each rank, `paint` draws, and `draw` and `plot` are what
-notebooks use.
+notebooks use. `spoken` gives pictures their text where nbconvert writes a page.
 """
 
 from course_utils.face import opened

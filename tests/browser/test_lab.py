@@ -229,3 +229,22 @@ def test_stuck_cell_and_endless_loop_end_and_the_next_cell_works(tmp_path):
         assert errors(page) == 2
         assert ended(run_cell(page, 6)) == ""
         endless.scroll_into_view_if_needed()
+
+
+def test_pictures_say_their_text_and_cells_run_from_the_keyboard_alone(tmp_path):
+    notebooks = tmp_path / "notebooks"
+    notebooks.mkdir()
+    cells = nbformat.read(LESSON, as_version=4).cells
+    shown = [output for cell in cells for output in cell.get("outputs", [])]
+    pictures = [o.data for o in shown if "image/png" in o.get("data", {})]
+    texts = [data["text/plain"] for data in pictures]
+    cells.insert(0, nbformat.v4.new_code_cell("6 * 7"))
+    metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3"}}
+    book = nbformat.v4.new_notebook(cells=cells, metadata=metadata)
+    nbformat.write(book, notebooks / "pictures.ipynb")
+    with opened(tmp_path, notebooks, "pictures.ipynb", STEP) as page:
+        images = page.locator(".jp-OutputArea-output img")
+        alts = images.evaluate_all("images => images.map((image) => image.alt)")
+        assert alts == texts and texts
+        page.keyboard.press("Shift+Enter")
+        page.locator('.jp-OutputArea-output:has-text("42")').wait_for()

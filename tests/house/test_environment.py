@@ -1,4 +1,4 @@
-"""pyproject.toml, requirements.txt and environment.yml agree."""
+"""pyproject.toml, the two requirements.txt and environment.yml agree."""
 
 import contextlib
 import re
@@ -16,22 +16,30 @@ pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-PIN = re.compile(r"(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)")
-TEXT = (ROOT / "requirements.txt").read_text()
-LINES = [line for line in TEXT.splitlines() if line and not line.startswith("#")]
-PINS = {
-    canonicalize_name(match["name"]): match["version"]
-    for match in map(PIN.fullmatch, LINES)
-    if match
-}
+PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)$", re.M)
+BASE, BOOK = "requirements.txt", "requirements-book.txt"
+TEXTS = {name: (ROOT / name).read_text() for name in (BASE, BOOK)}
+LINES = [
+    line
+    for text in TEXTS.values()
+    for line in text.splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def pins(*names: str) -> dict[str, str]:
+    """Return the pinned packages of one file or of both."""
+    found = (PIN.finditer(TEXTS[name]) for name in names)
+    return {canonicalize_name(m["name"]): m["version"] for ms in found for m in ms}
+
+
+PINS = pins(BASE, BOOK)
 # Brought by the torch wheel from PyPI on Linux; the CPU wheel needs none of them.
 CUDA = re.compile(r"nvidia-.*|cuda-.*|triton")
+EXTRAS = PROJECT["optional-dependencies"]
 WANTED = [
     Requirement(text)
-    for texts in (
-        PROJECT["dependencies"],
-        *PROJECT["optional-dependencies"].values(),
-    )
+    for texts in (PROJECT["dependencies"], *EXTRAS.values())
     for text in texts
 ]
 
@@ -52,7 +60,8 @@ def test_every_line_is_one_exact_pin():
 
 
 def test_no_address_and_no_path_of_a_machine():
-    assert not re.search(r"://|/tmp|/home|/opt|localhost", TEXT)
+    for text in TEXTS.values():
+        assert not re.search(r"://|/tmp|/home|/opt|localhost", text)
 
 
 def test_torch_is_the_one_the_course_was_measured_with():
@@ -63,6 +72,13 @@ def test_torch_is_the_one_the_course_was_measured_with():
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
 def test_pins_lie_in_the_ranges_of_the_project(wanted):
     assert PINS[canonicalize_name(wanted.name)] in wanted.specifier
+
+
+def test_what_slides_and_book_need_is_pinned_apart():
+    """`make venv` installs nothing of it."""
+    wanted = {canonicalize_name(Requirement(text).name) for text in EXTRAS["book"]}
+    assert wanted <= set(pins(BOOK))
+    assert not set(pins(BOOK)) & set(pins(BASE))
 
 
 def test_ranges_are_ranges():

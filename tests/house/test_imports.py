@@ -136,6 +136,8 @@ PACKAGES = {
         "jupyter_client",  # jupyter_client and packaging come with ipykernel
         "matplotlib",
         "packaging",
+        "nbconvert",  # nbconvert and nbformat come with jupyterlab
+        "nbformat",
         "numpy",  # numpy and PIL come with matplotlib
         "PIL",
         "psutil",

@@ -1,0 +1,51 @@
+"""Print the decks of build/slides with Chromium, a slide a page.
+
+python tools/print_decks.py               every deck
+python tools/print_decks.py 03 04         those of lessons 3 and 4
+"""
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser, sync_playwright
+
+DECKS = Path(__file__).resolve().parents[1] / "build" / "slides"
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PRINTED = ".reveal.ready .pdf-page"
+ARGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+
+
+def print_deck(browser: Browser, deck: Path) -> Path:
+    """Print a deck beside its page; return the file."""
+    page = browser.new_page()
+    page.goto(f"{deck.as_uri()}?print-pdf")
+    page.wait_for_selector(PRINTED)
+    page.evaluate("document.fonts.ready")
+    file = deck.with_suffix(".pdf")
+    page.pdf(path=file, prefer_css_page_size=True, print_background=True)
+    page.close()
+    return file
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print the decks named in `arguments`; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("numbers", nargs="*", help="such as 03; default: all")
+    numbers = parser.parse_args(arguments).numbers
+    chromium = next(filter(None, map(shutil.which, NAMES)), None)
+    if chromium is None:
+        print(f"expected Chromium on the PATH as one of {', '.join(NAMES)}: install it")
+        return 1
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGS)
+        for deck in sorted(DECKS.glob("[0-9][0-9]_*.html")):
+            if not numbers or deck.name[:2] in numbers:
+                print(print_deck(browser, deck), flush=True)
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
