@@ -11,11 +11,11 @@ __all__, __getattr__ = opened(
     __name__,
     {
         "causes": ("likely_cause",),
-        "looking": ("Eyes", "arguments", "sequences"),
+        "looking": ("Eyes", "arguments", "members", "sequences"),
         "report": (),
         "stacks": ("seconds_of", "waiting_call"),
         "stall": ("Watched", "ask"),
         "states": ("POINT_TO_POINT", "RankState", "having", "lines", "wants"),
-        "watch": ("REQUEST", "Watch", "members"),
+        "watch": ("REQUEST", "Watch"),
     },
 )

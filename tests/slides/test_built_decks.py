@@ -3,6 +3,8 @@
 import pages
 import pytest
 from lessons import asked, reading
+
+pytest.importorskip("docutils", reason="it comes with make slides")
 from lessons.quoting import without_imports
 
 FOLDER = pages.BUILD / "slides"
