@@ -13,7 +13,7 @@ LONG = (  # part of the path; the longest first, so that no worker is left with 
     "10_measure",
     "test_clean_up",
     "test_repair",
-    "test_check_lesson",
+    "test_answers_lesson",
     "notebooks/0",
     "notebooks/1",
     "test_check",

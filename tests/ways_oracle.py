@@ -201,11 +201,11 @@ def dealt(length, rank, world_size):
 
 
 def list_and_cat(case):
-    found = run("03", "gather", "cat", shard=case.mine)
+    found = run("03", "gather", "cat-alone", shard=case.mine)
     addresses = run("03", "count-buffers", buffers=found["buffers"], aliased=[])["_"]
     return {
         "buffers": all_same(found["buffers"], case.shards),
-        "full": same(found["full"], case.full),
+        "joined": same(found["joined"], case.full),
         "addresses": case.full.numel() == 0 or addresses == (case.world_size, 0),
     }
 
@@ -246,7 +246,7 @@ def gather_on_the_root(case):
 
 def gather_on_another_root(case):
     found = run("04", "another-root", shard=case.mine)
-    if case.rank == 2:
+    if case.rank == 1:
         return {"there": all_same(found["there"], case.shards)}
     return {"there": found["there"] is None}
 
@@ -257,7 +257,7 @@ def scatter_back(case):
     again = run("04", "gather", "scatter", "cycle", shard=case.mine)
     return {
         "piece": same(found["piece"], turned),
-        "piece, turned twice": same(again["piece"], case.mine) and again["_"],
+        "piece, turned twice": same(again["back"], case.mine) and again["_"],
         "full": case.rank > 0 or same(found["full"], case.full.flip(0)),
     }
 
@@ -269,10 +269,11 @@ def blocks_of_columns(case):
 
 def take_home_4(case):
     found = run("04", "take-home", wide=case.mine)
+    whole = found["joined"]
     full = joined(case.shards, 1)
     part = full.tensor_split(case.world_size, 1)[case.rank]
     return {
-        "full": same(found["full"], full) if case.rank == 0 else found["full"] is None,
+        "full": same(whole, full) if case.rank == 0 else whole is None,
         "even": same(found["even"], part),
     }
 
@@ -341,7 +342,7 @@ def order_of_a_sampler(case):
 
 def take_home_5(case):
     found = run("05", "take-home", wide=case.mine)
-    return {"full": same(found["full"], joined(case.shards, 1))}
+    return {"full": same(found["joined"], joined(case.shards, 1))}
 
 
 def gather_cat_dim(case):
@@ -370,7 +371,7 @@ def snippet_mended(case):
 
 def broadcast_in_place(case):
     found = run("06", "in-place", x=case.mine)
-    root = case.shards[2]
+    root = case.shards[1]
     return {
         "before": same(found["before"], case.mine),
         "x": same(found["x"], root),
@@ -405,11 +406,6 @@ def broadcast_in_a_group(case):
     return {"x": same(found["x"], expected)}
 
 
-def take_home_6(case):
-    found = run("06", "home", told=case.mine if case.rank == 0 else None)
-    return {"told": same(found["_"], case.shards[0])}
-
-
 def broadcast_any(case):
     src = case.root % case.world_size
     sent = torch.empty(case.mine.shape, dtype=case.mine.dtype).copy_(case.mine)
@@ -425,7 +421,7 @@ def objects(case):
     found = run("08", "objects", shard=case.mine)
     names = [[f"row {n}" for n in shard.tolist()] for shard in case.shards]
     return {
-        "parts": all_same(found["parts"], case.shards),
+        "parts": all_same(found["pieces"], case.shards),
         "names": found["names"] == names,
         "flat": found["printed"][-1] == str([name for part in names for name in part]),
     }
@@ -579,7 +575,7 @@ def value_and_own_piece(case):
     (want,) = torch.autograd.grad(loss, names["weight"])
     found = run("11", "value", "own", want=want, **names)
     # in float64, the second of the two dtypes
-    return {"loss": near(found["loss"], loss), "total": near(found["total"], want)}
+    return {"loss": near(found["loss"], loss), "sum": near(found["gradient"], want)}
 
 
 def table(case, found):
@@ -628,6 +624,9 @@ def mean_of_means(case):
     names = {**digits(case, 1), "sizes": sizes}
     names["images"] = torch.rand(sum(sizes), 64, generator=case.random).double()
     names["labels"] = torch.randint(10, (sum(sizes),), generator=case.random)
+    one = cross_entropy(names["images"] @ names["weight"], names["labels"])
+    (want,) = torch.autograd.grad(one, names["weight"])
+    names |= {"one": one, "want": want}
     found = table(case, run("11", "factor", "means", **names))
     equal = len(set(sizes)) == 1
     summed = ["right", f"{case.world_size:.2f}", "1.00"]
@@ -692,7 +691,7 @@ def dataset_order(case):
     names = predictions(case)
     rows = dealt(case.count, case.rank, case.world_size)
     want = names["want"]
-    found = run("12", "predictions", rows=rows, predicted=want[rows], **names)
+    found = run("12", "predictions", taken=rows, guesses=want[rows], **names)
     return {"full": same(found["full"], want)}
 
 

@@ -6,8 +6,6 @@ import socket
 import subprocess
 from collections.abc import Iterable
 
-import psutil
-
 SOMEWHERE = "192.0.2.1"  # reserved for documentation; nothing is sent there
 EXAMPLE = 'launch(4, hosts=["a:2", "b:2"])'
 
@@ -86,6 +84,8 @@ def own_address(hosts: Iterable[str]) -> str:
 
 def interface_of(address: str) -> str:
     """Return the name of this machine's network interface with an address; or ""."""
+    import psutil  # doctor says so where it is missing
+
     for name, addresses in psutil.net_if_addrs().items():
         if any(a.address == address for a in addresses):
             return name
@@ -94,6 +94,8 @@ def interface_of(address: str) -> str:
 
 def public_address() -> str:
     """Return the address that this machine has in the network it is in."""
+    import psutil
+
     address = address_towards(SOMEWHERE)
     if address and not address.startswith("127."):
         return address

@@ -70,7 +70,7 @@ def in_vain(attempt: Attempt) -> str | None:
         return None
     states = {r: state(answer) for r, answer in enumerate(attempt.answers)}
     cause = likely_cause(states, attempt.source)
-    cause = cause.replace("left the cell before", "returned before")
+    cause = re.sub(r"\bleft (the cell )?before", "returned before", cause)
     return f"{cause[0].upper()}{cause[1:]}." if cause else None
 
 

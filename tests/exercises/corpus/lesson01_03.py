@@ -505,7 +505,7 @@ WRONG = [
         BRING_UP.format(FILE.replace(SIZE, "4")),
         "right on 4 ranks and wrong on 3",
     ),
-    ("2.1", BRING_UP.format(FILE.replace(RANK, "0")), "Rank 1 joined as rank 0"),
+    ("2.1", BRING_UP.format(FILE.replace(RANK, "0")), "joined as rank 0"),
     (
         "2.1",
         BRING_UP.format(FILE.replace(SIZE, f"{SIZE} + 1")),

@@ -491,7 +491,7 @@ WRONG = [
     (
         "5.1",
         "if rank:\n    return None\n" + JOIN,
-        "Ranks 1–3 returned before all_gather_single.",
+        "Ranks 1–3 returned before all_gather_single",
     ),
     (
         "5.2",

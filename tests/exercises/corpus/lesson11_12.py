@@ -350,13 +350,13 @@ WRONG = [
     (
         "11.2",
         "if not len(shard):\n    return torch.zeros_like(weight)\n" + MEAN,
-        "Rank 1 returned before all_reduce.",
+        "Rank 1 returned before all_reduce",
     ),
     (
         "12.1",
         "if rank == world_size - 1:\n    return right.float().mean().item()\n"
         + ACCURACY,
-        "Rank 3 returned before all_reduce.",
+        "Rank 3 returned before all_reduce",
     ),
     (
         "12.2",
