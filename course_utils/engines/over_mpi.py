@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 from course_utils.engines.handed_over import SAID, TASK, HandedOver, shared_folder
 from course_utils.engines.heartbeat import CONNECTION
 from course_utils.engines.hosts import interface_of, own_address, read_hosts
@@ -137,6 +135,8 @@ class OverMPI(HandedOver):
         engines = self.cluster.engine_set
         if not self.local or self.kind == "hydra" or engines.state == "after":
             return False
+        import psutil  # here, so that doctor can say where it is missing
+
         below = psutil.Process(engines.pid).children(recursive=True)
         ranks = [process for process in below if process.pid in pids]
         for process in ranks:

@@ -928,7 +928,7 @@ for r in range(world_size):
     dist.broadcast(full[r], r)
 return full
 """,
-        "On rank 0 nothing of ranks 0–3 is in the result, but other",
+        "is in the result, but other",
     ),
     (
         "3.2",
