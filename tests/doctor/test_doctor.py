@@ -308,7 +308,10 @@ def test_a_kernel_of_another_python(monkeypatch, tmp_path):
 
 def test_the_limit_ends_a_launch():
     found, text, status = examined("--limit", "1.5")
-    assert found["launch(4)"] == "FAIL" and found["all_gather"] == "–" and status == 1
+    states = [*found.values()]  # on a busy machine it ends a check before the launch
+    ended = states.index("FAIL")
+    assert ended <= [*found].index("launch(4)") and status == 1
+    assert found["all_gather"] == "–" and "–" in states[ended + 1 :]
     assert "it was interrupted; the limit is 1.5 s" in text and "--limit" in text
 
 

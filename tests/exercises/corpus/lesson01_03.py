@@ -176,6 +176,7 @@ def pair_group():
     rank, world_size = dist.get_rank(), dist.get_world_size()
     group = dist.new_group(range(0, world_size, 2))
     place = dist.get_rank(group), dist.get_world_size(group)
+    dist.barrier()  # else it could go while another rank is still making it
     if rank % 2 == 0:
         dist.destroy_process_group(group)
         return place
