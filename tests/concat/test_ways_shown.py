@@ -211,7 +211,7 @@ WRONG_EDITS = [  # notebook, cell, what stands there, a wrong edit of it, its wa
     ("06s", "exercise-6-1", "sizes[:dims]", "sizes[:1]", "broadcast_any"),
     ("08", "pad", "[:n]", "", "pad_and_trim"),
     ("08", "slices", "slices[rank].copy_(shard)", "", "slices_of_one_result"),
-    ("08", "ragged", "wide = wide.t()", "wide = wide.view(2, -1)", "ragged_columns"),
+    ("08", "ragged", "wide = tall.t()", "wide = tall.view(2, -1)", "ragged_columns"),
     ("11", "own", "= part", "= part.detach()", "value_and_own_piece"),
     ("11s", "exercise-11-1", "pieces[dist.get_rank()] = mine", "", "shard_gradient"),
     ("11s", "exercise-11-2", "leaf.grad / rows", "leaf.grad", "mean_gradient"),
