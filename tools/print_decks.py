@@ -5,16 +5,14 @@ python tools/print_decks.py 03 04         those of lessons 3 and 4
 """
 
 import argparse
-import shutil
 import sys
 from pathlib import Path
 
+from chromium import ARGS, CHROMIUM, NAMES
 from playwright.sync_api import Browser, sync_playwright
 
 DECKS = Path(__file__).resolve().parents[1] / "build" / "slides"
-NAMES = ("chromium", "chromium-browser", "google-chrome")
 PRINTED = ".reveal.ready .pdf-page"
-ARGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 def print_deck(browser: Browser, deck: Path) -> Path:
@@ -34,12 +32,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("numbers", nargs="*", help="such as 03; default: all")
     numbers = parser.parse_args(arguments).numbers
-    chromium = next(filter(None, map(shutil.which, NAMES)), None)
-    if chromium is None:
+    if CHROMIUM is None:
         print(f"expected Chromium on the PATH as one of {', '.join(NAMES)}: install it")
         return 1
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=ARGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         for deck in sorted(DECKS.glob("[0-9][0-9]_*.html")):
             if not numbers or deck.name[:2] in numbers:
                 print(print_deck(browser, deck), flush=True)

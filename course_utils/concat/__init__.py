@@ -2,8 +2,9 @@
 
 The take-home functions of the course: they need torch alone and run in any
 script under torchrun. Each is called by every rank of the group. Shards may be
-uneven or empty, of any dtype and layout. One small message tells the sizes; after
-it, no more bytes are sent than the shards hold.
+uneven or empty, of any dtype and layout. One small message tells the sizes, and
+carries shards of up to 4096 bytes; after it, no more bytes are sent than the shards
+hold.
 
 Nobody is left waiting by a local error: whatever cannot be joined, and whatever one
 rank alone cannot describe, convert or get the memory for, raises the same

@@ -104,9 +104,8 @@ def sharing(
 def share(call: Call, source: Piece, plan: Sharing) -> torch.Tensor:
     """Send what the root holds, with a graph where gradients are asked for."""
     tensor, sent = call.mine.tensor, call.mine.sent
-    sizes = [piece.size for piece in call.pieces.values()]
-    arrived = call.arrived(sizes)
-    arrived = arrived[call.wire.ranks.index(plan.root)] if arrived else None
+    parts = call.arrived([piece.size for piece in call.pieces.values()])
+    arrived = parts[call.wire.ranks.index(plan.root)] if parts else None
     if not source.requires_grad:
         return hand_out(tensor, sent, plan, arrived)
     if tensor is None:

@@ -18,19 +18,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import worlds
+from chromium import ARGS, CHROMIUM
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSON = next(NOTEBOOKS.glob("03_*.ipynb"), None)
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
-CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
-CHROMIUM_ARGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-]
 SETTINGS = {  # every cell in the page; no question about news, and no look for any
     "notebook-extension/tracker": {"windowingMode": "none"},
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -139,7 +130,7 @@ def opened(folder: Path, notebooks: Path, name: str, limit: int) -> Iterator:
     """
     playwright = pytest.importorskip("playwright.sync_api")
     with jupyterlab(folder, notebooks) as address, playwright.sync_playwright() as p:
-        browser = p.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_ARGS)
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=ARGS)
         page = browser.new_page(viewport={"width": 1280, "height": 1000})
         page.set_default_timeout(limit)
         try:

@@ -44,3 +44,15 @@ def book(lab: Lab, variables: dict[str, str]) -> Iterator[Session]:
     """Return a session on `login`."""
     with session(lab, lab.folder, **variables) as opened:
         yield opened
+
+
+@pytest.fixture
+def world(book: Session, request: pytest.FixtureRequest) -> Session:
+    """Return a session in which a world of four runs, launched when it has to be.
+
+    The file says how: `LAUNCH`.
+    """
+    if not book.value("'ranks' in dir() and not ranks.stopped and not ranks.dead()"):
+        book.good(request.module.LAUNCH)
+        book.good("%px import torch, torch.distributed as dist")
+    return book

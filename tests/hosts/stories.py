@@ -45,6 +45,19 @@ def stuck_on_purpose(book: Session, host: str) -> None:
     assert book.value("ranks['kept']") == [0, 1, 2, 3]
 
 
+def assert_replaced(book: Session, before: list[int], stayed: int) -> None:
+    """Assert that rank 3 is a new process on its host, and that all works.
+
+    before: the pids of the ranks before it was killed; stayed: how many of the first
+    ranks must be the same processes.
+    """
+    after = book.value("ranks.run(os.getpid)")
+    assert after[:stayed] == before[:stayed] and after[3] != before[3]
+    assert book.value("ranks.hosts")[3] == "node2"
+    book.good("%px import torch, torch.distributed as dist")
+    assert_works(book, 4)
+
+
 def assert_outside(lab: Lab, book: Session, controller: int) -> None:
     """Assert that what must listen beyond loopback does, and nothing else.
 

@@ -5,10 +5,11 @@ import time
 
 import pytest
 from lab import Lab
-from session import Session, session
+from session import session
 from stories import (
     assert_clean,
     assert_outside,
+    assert_replaced,
     assert_works,
     stuck_on_purpose,
     wait_for_end,
@@ -29,15 +30,6 @@ c = get_config()
 c.Cluster.engine_launcher_class = "ssh"
 {lines}
 """
-
-
-@pytest.fixture
-def world(book: Session) -> Session:
-    """Return a session in which a world of four runs, launched when it has to be."""
-    if not book.value("'ranks' in dir() and not ranks.stopped and not ranks.dead()"):
-        book.good(LAUNCH)
-        book.good("%px import torch, torch.distributed as dist")
-    return book
 
 
 def test_ranks_are_counted_host_by_host(world):
@@ -61,11 +53,7 @@ def test_rank_is_killed_and_comes_back_on_its_host(world):
     assert "[rank 3] died on node2: signal 9, SIGKILL" in said
     assert "last words" not in said
     assert "rank 3 is a new process" in world.good("ranks.repair()")
-    after = world.value("ranks.run(os.getpid)")
-    assert after[:3] == before[:3] and after[3] != before[3]
-    assert world.value("ranks.hosts")[3] == "node2"
-    world.good("%px import torch, torch.distributed as dist")
-    assert_works(world, 4)
+    assert_replaced(world, before, stayed=3)
 
 
 def test_host_is_lost_and_comes_back(lab, world):
