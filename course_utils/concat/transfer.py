@@ -9,9 +9,9 @@ Which way is fastest on gloo (benchmarks/concat.py, medians on 2 cores, equal
 shards, in units of all_gather and torch.cat):
 
     shard     ranks  slices  broadcasts into slices  all_gather_single
-    1 KiB     2      2.4     2.1                     0.9
-    1 KiB     4      1.4     2.0                     0.9
-    1 KiB     8      1.1     1.6                     0.9
+    1 KiB     2      2.0 *   2.0                     0.9
+    1 KiB     4      0.9 *   1.6                     0.6
+    1 KiB     8      0.8 *   2.0                     1.1
     1 MiB     2      1.5     0.7                     0.9
     1 MiB     4      0.7     0.9                     0.8
     1 MiB     8      0.7     0.9                     0.8
@@ -21,10 +21,11 @@ shards, in units of all_gather and torch.cat):
     16 MiB    2      0.2     0.4                     0.9
     16 MiB    4      0.5     0.5                     0.8
 
-Both ways into slices first tell the sizes, for which small shards, and two ranks up to
-2 MiB, pay more than they gain. Slices are used for all the same: they take half of
-the memory. On nccl, which has not been measured here, equal pieces take the
-single-tensor collective, which is made for them.
+Both ways into slices first tell the sizes, for which two ranks pay more than they gain
+up to 2 MiB. * Up to 4096 bytes travel with the sizes, see `tell`: one exchange of
+padded messages, to all ranks also where one alone gets the whole. Slices are used in
+any case: they take half of the memory. On nccl, which has not been measured here,
+equal pieces take the single-tensor collective, which is made for them.
 
 With TORCH_DISTRIBUTED_DEBUG=DETAIL torch counts the messages of every rank, those
 between two of them included, and fails the next collective where the counts differ.
