@@ -34,7 +34,19 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Remember when a test started, to say later which one a process is from."""
-    item.config.stash[STARTS].append((time.time(), item.nodeid))
+    item.config.stash[STARTS].append((_now(), item.nodeid))
+
+
+def _now() -> float:
+    """Return the time on the clock by which psutil dates the start of a process.
+
+    On Linux that is the time since the machine started, on top of when it did in whole
+    seconds: up to a second behind the time of day.
+    """
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return (
+        time.time() if clock is None else psutil.boot_time() + time.clock_gettime(clock)
+    )
 
 
 @pytest.hookimpl(wrapper=True)

@@ -48,8 +48,20 @@ def execute(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
     """Return `notebook` executed in `folder`, with `limit` seconds for each cell.
 
     Raises CellExecutionError for an error in a cell without the tag raises-exception,
-    CellTimeoutError and DeadKernelError. The kernel has ended in every case.
+    CellTimeoutError and DeadKernelError. The kernel has ended in every case. One that
+    loses a port to another program before it listens there is started again.
     """
+    for left in (2, 1, 0):
+        try:
+            return _execute_once(notebook, folder, limit)
+        except DeadKernelError:
+            raise
+        except RuntimeError as error:  # of the start
+            if "died" not in str(error) or not left:
+                raise
+
+
+def _execute_once(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
     executed = copy.deepcopy(notebook)
     client = NotebookClient(
         executed,

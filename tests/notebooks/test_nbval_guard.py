@@ -6,9 +6,11 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import nbformat
 import nbformat.v4 as nb4
 import psutil
 import pytest
+import worlds
 
 pytestmark = pytest.mark.soak  # they change seldom, and wait for hangs
 TESTS = Path(__file__).parents[1]
@@ -57,13 +59,13 @@ EXPECTED = {
 }
 
 
-def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess:
+def run_pytest(folder: Path, *arguments: str, env: dict | None = None):
     """Run pytest with both guards, and nothing else of this project, in `folder`."""
     command = [sys.executable, "-m", "pytest", "-p", "nbval_guard", "-p", "left_behind"]
     return subprocess.run(
         [*command, "-p", "no:cacheprovider", "-c", os.devnull, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**(env or os.environ), "PYTHONPATH": str(TESTS)},
         capture_output=True,
         text=True,
         timeout=LIMIT,
@@ -137,3 +139,13 @@ def test_no_process_left_no_complaint(tmp_path):
     done = run_pytest(tmp_path, "test_inner.py")
     assert "left behind" not in done.stdout
     assert done.returncode == 0
+
+
+def test_a_kernel_that_lost_its_port_starts_again(tmp_path):
+    (tmp_path / "small.ipynb").write_text(
+        nbformat.writes(nb4.new_notebook(cells=[cell("print(1)", "1\n")]))
+    )
+    env = worlds.kernel_that_dies_once(tmp_path / "spec")
+    done = run_pytest(tmp_path, "--nbval", env=env)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "spec" / "been").exists()
