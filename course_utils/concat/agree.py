@@ -99,12 +99,10 @@ class Offer(NamedTuple):
     sent: torch.Tensor | None = None
     more: torch.Tensor | None = None
 
-    def cargo(self, slot: int) -> torch.Tensor | None:
-        """Return what travels with the row: as much as there is room for."""
-        if self.sent is None or self.more is None:
-            return self.sent
-        both = self.sent.numel() + self.more.numel()
-        return torch.cat([self.sent, self.more]) if both <= slot else self.sent
+    @property
+    def cargo(self) -> list[torch.Tensor]:
+        """What may travel with the row."""
+        return [part for part in (self.sent, self.more) if part is not None]
 
 
 class Call(NamedTuple):
@@ -128,9 +126,10 @@ class Call(NamedTuple):
     def arrived(self, sizes: Sequence[int]) -> list[torch.Tensor]:
         """Return what all have sent, of these sizes, if it came with the rows; else
         nothing."""
-        if not self.early or max(sizes) > tell.EAGER:
+        early = self.early
+        if not early or any(p.numel() < s for p, s in zip(early, sizes, strict=True)):
             return []
-        return [part[:size] for part, size in zip(self.early, sizes, strict=True)]
+        return [part[:size] for part, size in zip(early, sizes, strict=True)]
 
 
 def offer(operation: str, value: Any, wire: Wire) -> Offer:
@@ -170,7 +169,7 @@ def exchange(
         row = record(operation, mine, dim, root, tell.has_room(wire.device))
     except Exception as error:
         problem = tell.problem_of(error)
-    told = tell.tell(operation, row, problem, wire, mine.cargo(slot), slot)
+    told = tell.tell(operation, row, problem, wire, mine.cargo, slot)
     return Call(mine, wire, told.heads, told.early)
 
 

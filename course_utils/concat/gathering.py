@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -49,10 +50,13 @@ class Gathering:
         """Return memory for a tensor of this shape."""
         return torch.empty(shape, dtype=self.dtype, device=self.wire.device)
 
-    def room(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return memory for the pieces, one behind the other, and for the whole."""
+    def room(self, arrived: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return memory for the pieces, one behind the other, and for the whole.
+
+        arrived: whether the pieces are here already, in memory of their own.
+        """
         flat = self.empty(self.full_shape)
-        return flat, flat if self.in_a_row else torch.empty_like(flat)
+        return flat, flat if arrived or self.in_a_row else torch.empty_like(flat)
 
     @property
     def is_sure(self) -> bool:
@@ -117,7 +121,7 @@ def collect(
     """
     me = plan.wire.me
     holds = me in plan.holders
-    make = plan.room if holds else tuple
+    make = partial(plan.room, bool(arrived)) if holds else tuple
     room = prepare(make, plan.operation, wire, ask=not plan.is_sure)
     if not holds:
         if not arrived:
@@ -127,16 +131,24 @@ def collect(
         )
     flat, full = room
     if arrived:
-        torch.cat(arrived, out=as_bytes(flat))
-    elif len(plan.holders) == len(plan.shapes):
+        return joined(arrived, flat, plan)
+    if len(plan.holders) == len(plan.shapes):
         spread(sent, plan.in_bytes(flat), wire)
     else:
         swap({me: sent}, plan.in_bytes(flat), wire)
-    if full is flat:
-        return flat
-    sizes = [math.prod(shape) for shape in plan.shapes.values()]
-    parts = zip(flat.view(-1).split(sizes), plan.shapes.values(), strict=True)
-    return torch.cat([p.view(s) for p, s in parts if s != (0,)], plan.dim, out=full)
+    return flat if full is flat else joined(plan.in_bytes(flat).values(), full, plan)
+
+
+def joined(
+    pieces: Iterable[torch.Tensor], full: torch.Tensor, plan: Gathering
+) -> torch.Tensor:
+    """Join the pieces of all ranks, flat bytes, in `full`, which is returned."""
+    if plan.in_a_row:
+        torch.cat(list(pieces), out=as_bytes(full))
+        return full
+    told = zip(pieces, plan.shapes.values(), strict=True)
+    parts = [p.view(plan.dtype).view(shape) for p, shape in told if shape != (0,)]
+    return torch.cat(parts, plan.dim, out=full)
 
 
 class _Gather(torch.autograd.Function):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import distributed as dist
 
-from course_utils.concat import agree, gathering, lists, sharing
+from course_utils.concat import again, agree, gathering, lists, sharing
 from course_utils.concat.agree import Call, Offer, Piece
 from course_utils.concat.eager import eager
 from course_utils.concat.transfer import Wire
@@ -26,8 +26,12 @@ def all_gather_cat(
     for a moment, where `dim` is not the first.
     Raises ConcatError on every rank if the shards cannot be joined.
     """
-    call = exchange("all_gather_cat", group, shard, dim)
-    full, _ = gathering.gather(call, everywhere=True)
+    found = again.attempt(group, "all_gather_cat", shard, dim)
+    if isinstance(found, torch.Tensor):
+        return found
+    call = found or exchange("all_gather_cat", group, shard, dim)
+    full, plan = gathering.gather(call, everywhere=True)
+    again.remember("all_gather_cat", shard, dim, call, plan)
     return full
 
 

@@ -7,8 +7,9 @@ exchange the texts and raise the same error; so no data moves, and the group sta
 usable. If there is none, nothing more is sent.
 
 What is small travels with the row, as in MPI's eager protocol: the row is padded to
-one size on all ranks, since nobody knows yet who has how much. One exchange does it
-then, instead of two that wait for each other.
+one size on all ranks, since nobody knows yet who has how much. What is larger lies in
+shared memory by then, where all ranks are on one host, see `shared`. One exchange
+does it then, instead of two that wait for each other.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import functools
 import mmap
 import re
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import torch
 
+from course_utils.concat.shared import LARGEST, NUMBERS, UNUSED, Berth, dock_of
 from course_utils.concat.transfer import Wire, c10d, spread, swap
 from course_utils.text import merge, show_bytes, these_ranks
 
@@ -38,6 +40,8 @@ NO_MEMORY = "can't allocate memory"  # says torch of the memory of a CPU
 EAGER = 4096  # bytes that travel with a row
 FEW = 64  # ranks; where there are more, nothing travels with a row
 ALIGN = 16  # bytes; so that every dtype may begin behind a row
+WHERE = 8 * NUMBERS  # bytes of a berth
+NOWHERE = bytes(WHERE)  # of a rank that has nothing in shared memory
 KEPT = 64  # calls of which is known what follows from their rows
 LONGEST = 400  # characters of a problem
 LINES = 6  # in an error
@@ -82,10 +86,13 @@ class Told(NamedTuple):
     """What all ranks told, in the order of the group.
 
     heads: the rows, as memory of whole numbers of 64 bits, which `rows_of` reads;
-    early: flat bytes that travelled with them, `slot` of them from each rank.
+    berths: where the bytes of a rank lie, by rank, of those that are in shared memory;
+    early: flat bytes of each rank that are here already, maybe more than it sent;
+    none of a rank that sent more than there is room for.
     """
 
     heads: bytes
+    berths: dict[int, Berth]
     early: list[torch.Tensor]
 
 
@@ -99,23 +106,46 @@ def tell(
     row: list[int],
     problem: str,
     wire: Wire,
-    cargo: torch.Tensor | None = None,
+    cargo: Sequence[torch.Tensor] = (),
     slot: int = 0,
 ) -> Told:
     """Exchange rows of whole numbers, of one length.
 
     problem: why this rank cannot go on, "" if it can. cargo: flat bytes that travel
-    with the row, at most `slot`; a rank that has more sends none of them.
+    with the row if there is room for them, or for the first; slot: bytes for them in
+    each message, 0 if there is no cargo on any rank.
     Raises ConcatError, the same on every rank of the group, if any has a problem.
     """
     text = f"{operation}: \0 {problem[:LONGEST]}" if problem else ""
     memory = bytearray(text.encode(errors="replace"))
     told = exchanged([len(memory), *row], wire, cargo, slot)
+    return heard(told, memory, wire)
+
+
+def heard(told: Told, problem: bytearray, wire: Wire) -> Told:
+    """Return what all told, with what lies in shared memory.
+
+    problem: this rank's, as text. Raises ConcatError if any has one.
+    """
     rows = rows_of(told.heads, wire.ranks)
     if any([row[0] for row in rows.values()]):
         sizes = {rank: row[0] for rank, row in rows.items()}
-        raise ConcatError(said(exchanged_texts(memory, sizes, wire)))
-    return told
+        raise ConcatError(said(exchanged_texts(problem, sizes, wire)))
+    if not told.berths:
+        return told
+    found = dock_of(wire.group).unload(told.berths, lambda ok: all_agree(ok, wire))
+    nothing = told.early[0][:0]
+    early = [
+        found.get(rank, nothing) if rank in told.berths else part
+        for rank, part in zip(wire.ranks, told.early, strict=True)
+    ]
+    return told._replace(early=early)
+
+
+def all_agree(mine: bool, wire: Wire) -> bool:
+    """Tell whether all ranks say yes."""
+    told = exchanged([int(mine)], wire, (), 0)
+    return all(row[0] for row in rows_of(told.heads, wire.ranks).values())
 
 
 @functools.lru_cache(KEPT)
@@ -127,29 +157,87 @@ def rows_of(heads: bytes, ranks: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
 
 
 def exchanged(
-    row: list[int], wire: Wire, cargo: torch.Tensor | None, slot: int
+    row: list[int], wire: Wire, cargo: Sequence[torch.Tensor], slot: int
 ) -> Told:
     """Send a row to all ranks, and something with it; return what all told."""
-    ranks, width = wire.ranks, 8 * len(row)
-    begin = -(-width // ALIGN) * ALIGN if slot else width
-    step = begin + slot
-    mine = torch.frombuffer(message(row, step), dtype=torch.uint8)
-    if cargo is not None and 0 < cargo.numel() <= slot:
-        mine[begin : begin + cargo.numel()] = cargo
-    if wire.is_nccl:
-        flat = torch.empty(len(ranks) * step, dtype=torch.uint8, device="cuda")
-        c10d.all_gather_single(flat, mine.cuda(), group=wire.group)
-        return Told(bytes(flat.tolist()), [])
-    memory = bytearray(len(ranks) * step)
-    flat = torch.frombuffer(memory, dtype=torch.uint8)
-    # half the time of gloo's all_gather, which passes it on from rank to rank
-    parts = dict(zip(ranks, flat.split(step), strict=True))
-    swap(dict.fromkeys(ranks, mine), parts, wire)
+    width = 8 * len(row)
     if not slot:
-        return Told(bytes(memory), [])
+        return Told(bytes(swapped(message(row, width), wire)), {}, [])
+    frame = Frame(width, slot)
+    parts, berth = shipped(cargo, wire, slot)
+    mine = message([*row, *berth], frame.step)
+    load(mine, frame.begin, parts)
+    return read(swapped(mine, wire), frame, wire)
+
+
+class Frame(NamedTuple):
+    """How a message with cargo is laid out: row, berth, and a slot for the cargo."""
+
+    width: int  # of the row, in bytes
+    slot: int
+
+    @property
+    def begin(self) -> int:
+        """Where the slot begins."""
+        return -(-(self.width + WHERE) // ALIGN) * ALIGN
+
+    @property
+    def step(self) -> int:
+        """The bytes of a message."""
+        return self.begin + self.slot
+
+
+def read(memory: bytearray, frame: Frame, wire: Wire) -> Told:
+    """Read the messages of all ranks, which lie one behind the other."""
+    width, begin, step = frame.width, frame.begin, frame.step
     starts = range(0, len(memory), step)
     heads = b"".join([memory[start : start + width] for start in starts])
-    return Told(heads, [flat[start + begin : start + step] for start in starts])
+    places = [memory[start + width : start + width + WHERE] for start in starts]
+    flat = torch.frombuffer(memory, dtype=torch.uint8)
+    early = [flat[start + begin : start + step] for start in starts]
+    if places.count(NOWHERE) == len(places):
+        return Told(heads, {}, early)
+    told = zip(wire.ranks, places, strict=True)
+    berths = {r: Berth(*array("q", at)) for r, at in told if at != NOWHERE}
+    return Told(heads, berths, early)
+
+
+def shipped(
+    cargo: Sequence[torch.Tensor], wire: Wire, slot: int
+) -> tuple[Sequence[torch.Tensor], Berth]:
+    """Return what travels in the message, and where in shared memory the rest lies."""
+    for count in range(len(cargo), 0, -1):
+        size = sum([part.numel() for part in cargo[:count]])
+        if size <= slot:
+            return cargo[:count], UNUSED
+        dock = dock_of(wire.group)
+        if size <= LARGEST and not dock.is_over:
+            return (), dock.load(cargo[:count], size)
+    return (), UNUSED
+
+
+def load(memory: bytearray, start: int, parts: Sequence[torch.Tensor]) -> None:
+    """Copy flat bytes into a message, one behind the other."""
+    flat = torch.frombuffer(memory, dtype=torch.uint8)
+    for part in parts:
+        flat[start : start + part.numel()] = part
+        start += part.numel()
+
+
+def swapped(mine: bytearray, wire: Wire) -> bytearray:
+    """Return the messages of all ranks, which are of one length."""
+    ranks, step = wire.ranks, len(mine)
+    flat = torch.frombuffer(mine, dtype=torch.uint8)
+    if wire.is_nccl:
+        found = torch.empty(len(ranks) * step, dtype=torch.uint8, device="cuda")
+        c10d.all_gather_single(found, flat.cuda(), group=wire.group)
+        return bytearray(found.tolist())
+    memory = bytearray(len(ranks) * step)
+    found = torch.frombuffer(memory, dtype=torch.uint8)
+    # half the time of gloo's all_gather, which passes it on from rank to rank
+    parts = dict(zip(ranks, found.split(step), strict=True))
+    swap(dict.fromkeys(ranks, flat), parts, wire)
+    return memory
 
 
 def message(row: list[int], length: int) -> bytearray:

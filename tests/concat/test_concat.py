@@ -31,6 +31,7 @@ DTYPES = [
     "complex128",
 ]
 SLOTS = [4096, 64, 0]  # bytes that travel with the sizes: often all, some, none
+APART = [(), (), (0,), tuple(range(5))]  # ranks without shared memory
 generated = settings(
     max_examples=90,
     deadline=None,
@@ -67,6 +68,7 @@ def cases(draw, dtypes=DTYPES, layouts=("contiguous", "transposed", "strided")):
         "root": draw(st.sampled_from(members)),
         "seed": draw(st.integers(0, 2**16)),
         "slot": draw(st.sampled_from(SLOTS)),
+        "apart": draw(st.sampled_from(APART)),
         "asked": draw(st.lists(st.booleans(), min_size=5, max_size=5)),
     }
 

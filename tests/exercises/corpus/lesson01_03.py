@@ -929,7 +929,7 @@ for r in range(world_size):
     dist.broadcast(full[r], r)
 return full
 """,
-        "is in the result, but other",
+        "is in the result",
     ),
     (
         "3.2",

@@ -582,7 +582,7 @@ tensor = torch.empty(sizes[:dims], dtype=DTYPES[code])
 dist.broadcast(tensor, src)
 return tensor
 """,
-        "On rank 0 nothing of rank 2 is in the result, but other numbers.",
+        "On rank 0 nothing of rank 2 is in the result",
     ),
     (
         "6.1",
@@ -695,7 +695,7 @@ for src in range(world_size):
     dist.broadcast(parts[src], src)
 return parts
 """,
-        "On rank 0 nothing of ranks 0, 2–3 is in the result, but other",
+        "On rank 0 nothing of ranks 0, 2–3 is in the result",
     ),
     (
         "8.1",

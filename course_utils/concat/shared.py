@@ -1,0 +1,188 @@
+"""Ranks of one host hand over what is larger in shared memory, without sockets.
+
+Each rank has a memory of its own, per group, which the others map. It copies what it
+brings there before it tells its row, so that whoever has the row may read: one copy
+out, one copy in. The memory has two halves, used in turn. Before a rank writes a half
+again it has had a later row of every rank, and each sends that after it has read.
+
+The memory is anonymous (memfd), and reached through /proc while its owner lives:
+nothing is left of it when the processes have ended, however they did. It holds twice
+the largest piece that was brought, rounded up to a power of two, and at most
+2 * `LARGEST`; what is larger goes through sockets. So does everything in a group
+whose ranks are on several hosts, or one of whose ranks cannot have or reach such
+memory: all ranks see that in the rows.
+
+`CONCAT_SHARED_MEMORY=0` in the environment of a rank turns it off; with `debug` each
+rank says once, on standard error, why it is not used.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import mmap
+import os
+import socket
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import distributed as dist
+
+SWITCH = "CONCAT_SHARED_MEMORY"
+LARGEST = 2**25  # bytes of a piece
+SMALLEST = 2**16  # bytes of half a memory
+SPACES = ("pid", "net")  # namespaces that ranks share where they count as one host
+OPTIONS = getattr(mmap, "MAP_SHARED", 0) | getattr(mmap, "MAP_POPULATE", 0)
+
+
+class Berth(NamedTuple):
+    """Where a rank's bytes lie, in whole numbers that travel with its row.
+
+    host: says which; pid, fd: by which the memory is reached; serial: which memory it
+    is, 0 where it cannot be had; start, size: in bytes.
+    """
+
+    host: int = 0
+    pid: int = 0
+    fd: int = 0
+    serial: int = 0
+    start: int = 0
+    size: int = 0
+
+
+NUMBERS = len(Berth._fields)
+UNUSED = Berth()
+NOT_TO_BE_HAD = Berth(host=1)
+
+
+class Memory:
+    """Anonymous memory that other processes of this user can map.
+
+    Raises OSError where the system has none, or not as much.
+    """
+
+    def __init__(self, half: int) -> None:
+        self.fd = os.memfd_create("course_utils.concat", os.MFD_CLOEXEC)
+        weakref.finalize(self, os.close, self.fd)
+        os.posix_fallocate(self.fd, 0, 2 * half)  # or a later write would kill us
+        self.half = half
+        self.serial = os.fstat(self.fd).st_ino
+        self.flat = mapped(self.fd)
+
+
+class Dock:
+    """The shared memory of one group, as this rank sees it.
+
+    known: the serials of what every rank has mapped, by rank, and so the same on all
+    ranks; works: whether this rank may use it and can; is_over: whether all ranks know
+    that it is not used.
+    """
+
+    def __init__(self) -> None:
+        self.own: Memory | None = None
+        self.turn = 0
+        self.known: dict[int, int] = {}
+        self.flats: dict[int, torch.Tensor] = {}
+        self.works = os.environ.get(SWITCH) != "0"
+        self.is_over = False
+
+    def load(self, parts: Sequence[torch.Tensor], size: int) -> Berth:
+        """Copy flat bytes, `size` in all, to where the others can read them."""
+        if not self.works:
+            return NOT_TO_BE_HAD
+        try:
+            own = self._at_least(size)
+            host = this_host()
+        except Exception as error:  # whatever it is, sockets do
+            self.works = False
+            say(f"this rank cannot have it: {error}")
+            return NOT_TO_BE_HAD
+        self.turn = own.half - self.turn
+        torch.cat(parts, out=own.flat[self.turn : self.turn + size])
+        return Berth(host, os.getpid(), own.fd, own.serial, self.turn, size)
+
+    def _at_least(self, size: int) -> Memory:
+        if self.own is None or self.own.half < size:
+            self.turn = 0
+            self.own = Memory(max(SMALLEST, 1 << (size - 1).bit_length()))
+        return self.own
+
+    def unload(
+        self, berths: dict[int, Berth], agreed: Callable[[bool], bool]
+    ) -> dict[int, torch.Tensor]:
+        """Return the bytes at each berth, or nothing if some rank cannot read them.
+
+        agreed: tells all ranks whether this one could map what is new to it; returns
+        whether all could. Every rank passes the same berths.
+        """
+        if NOT_TO_BE_HAD in berths.values():
+            return self._end("a rank does without it")
+        if len({berth.host for berth in berths.values()}) > 1:
+            return self._end("the ranks are on several hosts")
+        new = {r: b for r, b in berths.items() if self.known.get(r) != b.serial}
+        if new and not agreed(self._map(new)):
+            return self._end("a rank cannot reach the memory of another")
+        self.known.update({rank: berth.serial for rank, berth in new.items()})
+        return {r: self.flats[r][b.start :][: b.size] for r, b in berths.items()}
+
+    def _map(self, berths: dict[int, Berth]) -> bool:
+        if not self.works:
+            return False
+        try:
+            self.flats.update({r: reached(b) for r, b in berths.items()})
+        except Exception:  # or the others would wait for this rank
+            self.works = False
+        return self.works
+
+    def _end(self, why: str) -> dict[int, torch.Tensor]:
+        """Use sockets from now on, as all ranks do."""
+        self.own, self.is_over = None, True
+        self.known, self.flats = {}, {}
+        say(why)
+        return {}
+
+
+def say(why: str) -> None:
+    """Say why there is no shared memory, if that is asked for."""
+    if os.environ.get(SWITCH) == "debug":
+        print(f"rank {dist.get_rank()}: no shared memory: {why}", file=sys.stderr)
+
+
+_docks: weakref.WeakKeyDictionary[dist.ProcessGroup, Dock] = weakref.WeakKeyDictionary()
+
+
+def dock_of(group: dist.ProcessGroup) -> Dock:
+    """Return the dock of a group, which goes when the group does."""
+    dock = _docks.get(group)
+    if dock is None:
+        dock = _docks[group] = Dock()
+    return dock
+
+
+def reached(berth: Berth) -> torch.Tensor:
+    """Return the memory of another process, or of this one, as flat bytes."""
+    fd = os.open(f"/proc/{berth.pid}/fd/{berth.fd}", os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if os.fstat(fd).st_ino != berth.serial:
+            raise OSError("another file")
+        return mapped(fd)
+    finally:
+        os.close(fd)
+
+
+def mapped(fd: int) -> torch.Tensor:
+    """Return a file's memory as flat bytes; they keep it when the file is closed."""
+    return torch.frombuffer(mmap.mmap(fd, 0, OPTIONS), dtype=torch.uint8)
+
+
+@functools.cache
+def this_host() -> int:
+    """Return a number for this host as its processes see it, from 2 upward."""
+    seen = [Path("/proc/sys/kernel/random/boot_id").read_text(), socket.gethostname()]
+    seen += [os.readlink(f"/proc/self/ns/{space}") for space in SPACES]
+    digest = hashlib.blake2b("\n".join(seen).encode(), digest_size=7).digest()
+    return 2 + int.from_bytes(digest)
