@@ -79,7 +79,7 @@ book: $(BOOK) ## build README, lessons, solutions and API as a site in build/boo
 	rm -rf build/book
 	$(SPHINX) -j 2 -c book . build/book
 
-bench: $(STAMP) ## measure launch, %%px, concat, collectives, memory, the watch, a hub
+bench: $(STAMP) ## measure launch, %%px, concat, collectives, memory, watch, a hub, growth
 	$(BIN)/python benchmarks/launch.py $(ARGS)
 	$(BIN)/python benchmarks/px.py $(ARGS)
 	$(BIN)/python benchmarks/concat.py $(ARGS)
@@ -88,6 +88,7 @@ bench: $(STAMP) ## measure launch, %%px, concat, collectives, memory, the watch,
 	$(BIN)/python benchmarks/memory.py $(ARGS)
 	$(BIN)/python benchmarks/hub.py $(ARGS)
 	$(BIN)/python benchmarks/watched.py $(ARGS)
+	$(BIN)/python benchmarks/growth.py $(ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build course_utils.egg-info

@@ -1,15 +1,16 @@
 """A call that looks like the ones before it takes a short way.
 
-Training and evaluation join small shards of one look again and again. For these the
-message stands ready, and the memory into which those of the others come. The shard is
-copied in, the messages are swapped, and if every rank told what it told before, what
-follows is known, too. If one told anything else, the call goes on as any other does,
-with what has come. The messages are those of the long way, which other ranks may take.
+Training and evaluation join shards of one look again and again. For these the message
+stands ready, and the memory into which those of the others come, or where theirs lie.
+The shard is copied in, the messages are swapped, and if every rank told what it told
+before, what follows is known, too. If one told anything else, the call goes on as any
+other does, with what has come. The messages are those of the long way, which other
+ranks may take.
 """
 
 from __future__ import annotations
 
-import weakref
+from array import array
 from typing import Any
 
 import torch
@@ -20,39 +21,58 @@ from course_utils.concat.agree import Call, Offer
 from course_utils.concat.describe import memory_of
 from course_utils.concat.eager import transforming
 from course_utils.concat.gathering import Gathering
+from course_utils.concat.shared import Berth, Dock, dock_of
 from course_utils.concat.transfer import TAG
 
 LOOKS = 16  # of a group; when there are more, all are forgotten
 Look = tuple[Any, ...]
+Places = dict[bytes, torch.Tensor]  # by the berth that says where, views of pieces
 
 
 class Line:
-    """The messages of one look, and what all told when it was seen."""
+    """The messages of one look, and what all told when it was seen.
 
-    def __init__(self, look: Look, call: Call, plan: Gathering) -> None:
+    places: where each rank's piece may lie; solid: whose pieces have elements.
+    """
+
+    def __init__(self, look: Look, call: Call, plan: Gathering, dock: Dock) -> None:
         ranks, me = call.wire.ranks, call.wire.ranks.index(call.wire.me)
         self.plan, self.wire, self.heads = plan, call.wire.apart, call.heads
         width = len(call.heads) // len(ranks)
         self.frame = tell.Frame(width, tell.slot_of(call.wire))
         step = self.frame.step
         self.memory = bytearray(step * len(ranks))
-        flat = torch.frombuffer(self.memory, dtype=torch.uint8)
+        messages = torch.frombuffer(self.memory, dtype=torch.uint8).split(step)
         self.rows = [slice(i * step, i * step + width) for i in range(len(ranks))]
-        own = call.heads[me * width :][:width]
-        self.memory[self.rows[me]] = own
-        begins = range(self.frame.begin, len(self.memory), step)
-        told = zip(begins, plan.sizes, plan.shapes.values(), strict=True)
-        self.parts = [
-            flat[begin : begin + size].view(plan.dtype).view(shape)
-            for begin, size, shape in told
+        self.berths = [slice(r.stop, r.stop + tell.WHERE) for r in self.rows]
+        self.memory[self.rows[me]] = call.heads[me * width :][:width]
+        self.places = [
+            places(call.berths.get(rank), dock.flats.get(rank), flat, plan, i)
+            for i, (rank, flat) in enumerate(
+                zip(ranks, self.slots(messages), strict=True)
+            )
         ]
-        self.own = self.parts[me].view(look[-1])
-        solid = [part for part in self.parts if part.shape != (0,)]
-        self.solid = solid or self.parts
+        self.me, berth = me, call.berths.get(call.wire.me)
+        self.serial = berth.serial if berth else 0  # of the memory it is loaded into
+        self.own = {at: part.view(look[-1]) for at, part in self.places[me].items()}
+        shapes = [*plan.shapes.values()]
+        self.solid = [i for i, s in enumerate(shapes) if s != (0,)] or [0]
         others = [(me + i) % len(ranks) for i in range(1, len(ranks))]
-        messages = flat.split(step)
         self.incoming = [([messages[rank]], rank) for rank in others]
         self.outgoing = [([messages[me]], rank) for rank in others]
+
+    def slots(self, messages: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
+        """Return what travels with the row in each message."""
+        return [message[self.frame.begin :] for message in messages]
+
+    def load(self, shard: torch.Tensor, dock: Dock) -> None:
+        """Copy the shard to where the others find it, and write where that is."""
+        at = tell.NOWHERE
+        if self.serial:
+            start = dock.next_start()
+            at = next(at for at in self.own if Berth(*array("q", at)).start == start)
+        self.memory[self.berths[self.me]] = at
+        self.own[at].copy_(shard)
 
     def swap(self, group: dist.ProcessGroup) -> None:
         """Send the message to all ranks, and receive theirs."""
@@ -61,16 +81,35 @@ class Line:
         for work in works:
             work.wait()
 
-    @property
-    def is_as_before(self) -> bool:
-        """Whether every rank told what it told before."""
+    def pieces(self) -> list[torch.Tensor | None]:
+        """Return the pieces of all ranks that have some; None for one of which is not
+        known where it lies. Nothing if a rank told anything else than before."""
         memory = self.memory
-        return b"".join([memory[row] for row in self.rows]) == self.heads
+        if b"".join([memory[row] for row in self.rows]) != self.heads:
+            return []
+        return [self.places[i].get(bytes(memory[self.berths[i]])) for i in self.solid]
 
 
-_lines: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[Look, Line | None]] = (
-    weakref.WeakKeyDictionary()
-)
+def places(
+    berth: Berth | None,
+    shared: torch.Tensor | None,
+    slot: torch.Tensor,
+    plan: Gathering,
+    rank: int,
+) -> Places:
+    """Return where a rank's piece may lie: in its message, or in either half of its
+    shared memory. rank: in the group."""
+    shape, size = [*plan.shapes.values()][rank], plan.sizes[rank]
+    found = {tell.NOWHERE: slot}
+    if berth is not None:
+        starts = 0, shared.numel() // 2
+        found = {packed_berth(berth, start): shared[start:] for start in starts}
+    return {at: p[:size].view(plan.dtype).view(shape) for at, p in found.items()}
+
+
+def packed_berth(berth: Berth, start: int) -> bytes:
+    """Return a berth that begins at `start`, as it stands in a message."""
+    return array("q", berth._replace(start=start)).tobytes()
 
 
 def attempt(
@@ -79,31 +118,41 @@ def attempt(
     """Return the whole, if the call is as one before; else what has been agreed on;
     None if nothing was sent."""
     group = dist.group.WORLD if group is None else group
-    looks = _lines.get(group) if isinstance(group, dist.ProcessGroup) else None
-    line = looks.get(look_of(operation, shard, dim)) if looks else None
-    if line is None:
+    if not isinstance(group, dist.ProcessGroup):
         return None
-    full = torch.empty(line.plan.full_shape, dtype=shard.dtype, device="cpu")
-    line.own.copy_(shard)
+    dock = dock_of(group)
+    look = look_of(operation, shard, dim) if dock.ready else None
+    line = dock.ready.get(look)
+    if line is None or line.serial and line.serial != dock.own.serial:
+        return None
+    try:
+        full = torch.empty(line.plan.full_shape, dtype=shard.dtype, device="cpu")
+    except (RuntimeError, MemoryError):  # which the others have to hear of
+        return None
+    line.load(shard, dock)
     line.swap(group)
-    if line.is_as_before:
-        return torch.cat(line.solid, line.plan.dim, out=full)
+    pieces = line.pieces()
+    if pieces and None not in pieces:
+        return torch.cat(pieces, line.plan.dim, out=full)
     wire = line.wire._replace(group=group)
     told = tell.heard(tell.read(line.memory, line.frame, wire), bytearray(), wire)
-    return Call(Offer(shard, memory_of(shard)), wire, told.heads, told.early)
+    mine = Offer(shard, memory_of(shard))
+    return Call(mine, wire, told.heads, told.early, told.berths)
 
 
 def remember(operation: str, shard: Any, dim: Any, call: Call, plan: Gathering) -> None:
     """Have a message stand ready from the third time on that a shard looks so."""
-    look, small = look_of(operation, shard, dim), max(plan.sizes) <= tell.EAGER
-    if look is None or not small or not call.early or plan.requires_grad:
+    look = look_of(operation, shard, dim)
+    if look is None or call.wire.counted or plan.requires_grad or not plan.is_sure:
         return
-    looks = _lines.setdefault(call.wire.group, {})
-    if look in looks and not call.wire.counted:
-        looks[look] = Line(look, call, plan)
-    elif len(looks) >= LOOKS:
-        looks.clear()
-    looks.setdefault(look, None)
+    if not call.arrived(plan.sizes):
+        return
+    dock = dock_of(call.wire.group)
+    if look in dock.ready:
+        dock.ready[look] = Line(look, call, plan, dock)
+    elif len(dock.ready) >= LOOKS:
+        dock.ready.clear()
+    dock.ready.setdefault(look, None)
 
 
 def look_of(operation: str, shard: Any, dim: Any) -> Look | None:

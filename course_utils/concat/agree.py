@@ -25,6 +25,7 @@ from course_utils.concat.describe import (
     whole_number,
 )
 from course_utils.concat.eager import suspended, transforming
+from course_utils.concat.shared import Berth
 from course_utils.concat.tell import ConcatError, Refused
 from course_utils.concat.transfer import Wire
 from course_utils.text import indent, rank_table, these_ranks
@@ -112,6 +113,7 @@ class Call(NamedTuple):
     wire: Wire
     heads: bytes
     early: list[torch.Tensor]
+    berths: dict[int, Berth]
 
     @property
     def pieces(self) -> dict[int, Piece]:
@@ -170,7 +172,7 @@ def exchange(
     except Exception as error:
         problem = tell.problem_of(error)
     told = tell.tell(operation, row, problem, wire, mine.cargo, slot)
-    return Call(mine, wire, told.heads, told.early)
+    return Call(mine, wire, told.heads, told.early, told.berths)
 
 
 @lru_cache(tell.KEPT)

@@ -25,9 +25,9 @@ import os
 import socket
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import distributed as dist
@@ -79,7 +79,7 @@ class Dock:
 
     known: the serials of what every rank has mapped, by rank, and so the same on all
     ranks; works: whether this rank may use it and can; is_over: whether all ranks know
-    that it is not used.
+    that it is not used; ready: what stands ready as long as the memories stay the same.
     """
 
     def __init__(self) -> None:
@@ -89,6 +89,7 @@ class Dock:
         self.flats: dict[int, torch.Tensor] = {}
         self.works = os.environ.get(SWITCH) != "0"
         self.is_over = False
+        self.ready: dict[Hashable, Any] = {}
 
     def load(self, parts: Sequence[torch.Tensor], size: int) -> Berth:
         """Copy flat bytes, `size` in all, to where the others can read them."""
@@ -101,9 +102,14 @@ class Dock:
             self.works = False
             say(f"this rank cannot have it: {error}")
             return NOT_TO_BE_HAD
-        self.turn = own.half - self.turn
-        torch.cat(parts, out=own.flat[self.turn : self.turn + size])
-        return Berth(host, os.getpid(), own.fd, own.serial, self.turn, size)
+        start = self.next_start()
+        torch.cat(parts, out=own.flat[start : start + size])
+        return Berth(host, os.getpid(), own.fd, own.serial, start, size)
+
+    def next_start(self) -> int:
+        """Return where the next piece of this rank begins, from now on another half."""
+        self.turn = self.own.half - self.turn
+        return self.turn
 
     def _at_least(self, size: int) -> Memory:
         if self.own is None or self.own.half < size:
@@ -126,7 +132,9 @@ class Dock:
         new = {r: b for r, b in berths.items() if self.known.get(r) != b.serial}
         if new and not agreed(self._map(new)):
             return self._end("a rank cannot reach the memory of another")
-        self.known.update({rank: berth.serial for rank, berth in new.items()})
+        if new:
+            self.ready.clear()
+            self.known.update({rank: berth.serial for rank, berth in new.items()})
         return {r: self.flats[r][b.start :][: b.size] for r, b in berths.items()}
 
     def _map(self, berths: dict[int, Berth]) -> bool:
@@ -141,7 +149,8 @@ class Dock:
     def _end(self, why: str) -> dict[int, torch.Tensor]:
         """Use sockets from now on, as all ranks do."""
         self.own, self.is_over = None, True
-        self.known, self.flats = {}, {}
+        for kept in (self.known, self.flats, self.ready):
+            kept.clear()
         say(why)
         return {}
 

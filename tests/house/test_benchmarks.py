@@ -37,6 +37,10 @@ FEW = {
         "--runs 1 --ranks 2",
         ["look_max_ms", "report_after_patience_s", "watched_over_bare"],
     ),
+    "growth.py": (
+        "--runs 1 --sizes 2",
+        ["all_gather_cat_over_bare_2", "guarded_over_tiny_2"],
+    ),
     "memory.py": (
         "--runs 1",
         ["peak_error_max_percent", "witness_error_max_percent"],
