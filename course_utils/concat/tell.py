@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 import torch
 
-from course_utils.concat.transfer import Wire, c10d, spread, swap
+from course_utils.concat.transfer import SINGLE, Wire, c10d, spread, swap
 from course_utils.text import merge, show_bytes, these_ranks
 
 try:
@@ -138,7 +138,7 @@ def exchanged(
         mine[begin : begin + cargo.numel()] = cargo
     if wire.is_nccl:
         flat = torch.empty(len(ranks) * step, dtype=torch.uint8, device="cuda")
-        c10d.all_gather_single(flat, mine.cuda(), group=wire.group)
+        getattr(c10d, SINGLE)(flat, mine.cuda(), group=wire.group)
         return Told(bytes(flat.tolist()), [])
     memory = bytearray(len(ranks) * step)
     flat = torch.frombuffer(memory, dtype=torch.uint8)
