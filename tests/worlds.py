@@ -6,6 +6,7 @@ environment, so it is found also when it has lost its parent.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -118,6 +119,24 @@ def wait_for(condition, limit: float = LIMIT):
             return found
         time.sleep(0.05)
     return None
+
+
+def kernel_that_dies_once(folder: Path) -> dict[str, str]:
+    """Return the environment in which the kernel's first start fails, as it does when
+    another program has taken one of its ports."""
+    start = f"""\
+import os, pathlib, sys
+been = pathlib.Path({str(folder / "been")!r})
+if not been.exists():
+    been.touch()
+    sys.exit(1)
+os.execv(sys.executable, [sys.executable, "-m", "ipykernel_launcher", *sys.argv[1:]])"""
+    spec = folder / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    argv = [sys.executable, "-c", start, "-f", "{connection_file}"]
+    said = {"argv": argv, "display_name": "Python 3", "language": "python"}
+    spec.write_text(json.dumps(said))
+    return {**os.environ, "JUPYTER_PATH": str(folder)}
 
 
 class Notebook(NotebookClient):
