@@ -17,6 +17,7 @@ LONG = (  # part of the path; the longest first, so that no worker is left with 
     "notebooks/0",
     "notebooks/1",
     "test_check",
+    "test_without_fork",
     "test_nb_guard",
     "test_base",
     "test_images",
