@@ -11,6 +11,7 @@ import nbformat
 import nbformat.v4 as nb4
 import psutil
 import pytest
+import worlds
 
 TOOL = Path(__file__).parents[2] / "tools" / "rerun.py"
 LIMIT = 100  # seconds for one run of the tool
@@ -18,13 +19,14 @@ CLOCK = "import time\nprint(time.time())"
 PARENT = "import os, pathlib\n_ = pathlib.Path('pid').write_text(str(os.getpid()))"
 
 
-def rerun(path: Path, *options: str) -> subprocess.CompletedProcess:
-    """Run the tool on the notebook at `path`."""
+def rerun(path: Path, *options: str, env: dict | None = None):
+    """Run the tool on the notebook at `path`; return the completed process."""
     return subprocess.run(
         [sys.executable, str(TOOL), str(path), *options],
         capture_output=True,
         text=True,
         timeout=LIMIT,
+        env=env,
     )
 
 
@@ -94,8 +96,10 @@ def test_check_names_the_cell_that_differs(stored, tmp_path):
     path = tmp_path / "changed.ipynb"
     path.write_text(json.dumps(notebook, indent=1, sort_keys=True) + "\n")
     before = path.read_bytes()
-    done = rerun(path, "--check")
+    done = rerun(path, "--check", "--keep", str(tmp_path / "kept"))
     assert done.returncode == 1
+    kept = nbformat.read(tmp_path / "kept" / path.name, as_version=4)
+    assert kept.cells[1].outputs[0].text == "1\n2\n"
     assert "cell 1 " in done.stdout
     assert "\n-7\n" in done.stdout
     assert "\n+2\n" in done.stdout
@@ -139,3 +143,11 @@ def test_a_cell_that_fails_is_named_and_nothing_is_stored(tmp_path, source, word
     assert path.read_bytes() == before
     pid = int((tmp_path / "pid").read_text())
     assert pid != os.getpid() and not psutil.pid_exists(pid)
+
+
+def test_a_kernel_that_lost_its_port_starts_again(tmp_path):
+    path = write(tmp_path / "small.ipynb", code("print(1)"))
+    done = rerun(path, env=worlds.kernel_that_dies_once(tmp_path / "spec"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(path.read_text())["cells"][0]["outputs"][0]["text"] == ["1\n"]
+    assert (tmp_path / "spec" / "been").exists()
