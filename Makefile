@@ -1,7 +1,7 @@
 # Each line below is a command that you could type yourself.
 
 PYTHON ?= python3
-PIP_ARGS ?=
+PIP_ARGS ?= $$($(BIN)/python tools/pip_args.py)
 ARGS ?=
 CHECK ?=
 PDF ?=
@@ -10,8 +10,8 @@ WORKERS ?= 4
 BIN := .venv/bin
 STAMP := .venv/installed
 BOOK := .venv/book-installed
+SOAK := .venv/soak-installed
 ETC := $(shell find etc -type f)
-LAB := .venv/share/jupyter/labextensions/course-utils-pictures
 SPHINX := $(BIN)/python -m sphinx -E -q -W --keep-going
 
 define LINT
@@ -21,13 +21,13 @@ $(BIN)/python -m nbqa --nbqa-process-cells px "ruff check --line-length 79" note
 endef
 PYTEST := $(BIN)/python -m pytest -q -p no:cacheprovider -n $(WORKERS)
 
-.PHONY: help venv lab doctor test quick soak rerun slides book handout bench clean
+.PHONY: help venv lab doctor lint test quick soak rerun slides book handout bench clean
 
 help: ## show this text
 	@awk -F ': .*## ' '/^[a-z]+: .*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 	@echo ""
 	@echo "  PYTHON=python3.12      the Python (3.11 or newer) that .venv is made with"
-	@echo "  PIP_ARGS='...'         more arguments for pip install"
+	@echo "  PIP_ARGS='...'         arguments for pip install (see tools/pip_args.py)"
 	@echo "  ARGS='...'             more arguments for pytest, tools/rerun.py, benchmarks"
 
 venv: $(STAMP) ## set up .venv with the pinned packages
@@ -37,9 +37,7 @@ $(STAMP): requirements.txt pyproject.toml $(ETC)
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements.txt
 	$(BIN)/python -m pip install $(PIP_ARGS) --no-deps -e .
-	mkdir -p .venv/etc/ipython && cp etc/ipython_kernel_config.py .venv/etc/ipython/
-	mkdir -p .venv/etc/jupyter && cp etc/jupyter_*.json .venv/etc/jupyter/
-	mkdir -p $(LAB) && cp -R etc/labextension/. $(LAB)
+	$(BIN)/python tools/settings.py
 	touch $(STAMP)
 
 lab: $(STAMP) ## open JupyterLab in notebooks/
@@ -47,6 +45,9 @@ lab: $(STAMP) ## open JupyterLab in notebooks/
 
 doctor: $(STAMP) ## look whether this machine can run the lessons; says what to do if not
 	$(BIN)/python -m course_utils doctor $(ARGS)
+
+lint: $(STAMP) ## run the linters, for modules and notebooks
+	$(LINT)
 
 test: $(STAMP) ## run every check and every test, all notebooks included
 	$(LINT)
@@ -56,7 +57,11 @@ quick: $(STAMP) ## run the linters, the tests that start no ranks, and lesson 1
 	$(LINT)
 	$(PYTEST) -m quick $(ARGS)
 
-soak: slides book ## run what is long and rare: faults, other ways to run, built pages
+$(SOAK): $(STAMP) requirements-soak.txt
+	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements-soak.txt
+	touch $(SOAK)
+
+soak: slides book $(SOAK) ## run what is long and rare: faults, other ways to run, built pages
 	$(PYTEST) -m soak $(ARGS)
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares

@@ -21,6 +21,7 @@ include_patterns = [
     "TEACHING.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
+    "CODE_OF_CONDUCT.md",
     "book/*.md",
     "notebooks/*.md",
     "notebooks/*.ipynb",

@@ -1,4 +1,4 @@
 """For every kernel of this environment: `%%px` before `launch` says what to do."""
 
 c = get_config()  # noqa: F821
-c.InteractiveShellApp.extensions.append("course_utils.world.before_launch")
+c.InteractiveShellApp.extensions.append("course_utils_plugins")

@@ -3,6 +3,7 @@
     python tools/rerun.py                            every lesson and its solutions
     python tools/rerun.py notebooks/03_*.ipynb       those named
     python tools/rerun.py --check                    compare, write nothing
+    python tools/rerun.py --check --keep FOLDER      and store there what differs
 
 A stored notebook holds nothing that differs between two runs or two machines, except
 the outputs of the cells tagged nbval-ignore-output.
@@ -45,7 +46,14 @@ ERROR_LINES = 20
 
 
 def execute(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
-    """Return `notebook` executed in `folder`, with `limit` seconds for each cell.
+    """Return `notebook` executed, as `run` does."""
+    executed = copy.deepcopy(notebook)
+    run(executed, folder, limit)
+    return executed
+
+
+def run(notebook: NotebookNode, folder: Path, limit: float) -> None:
+    """Execute `notebook` in `folder`, in place, with `limit` seconds for each cell.
 
     Raises CellExecutionError for an error in a cell without the tag raises-exception,
     CellTimeoutError and DeadKernelError. The kernel has ended in every case. One that
@@ -53,7 +61,7 @@ def execute(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
     """
     for left in (2, 1, 0):
         try:
-            return _execute_once(notebook, folder, limit)
+            return _run_once(notebook, folder, limit)
         except DeadKernelError:
             raise
         except RuntimeError as error:  # of the start
@@ -61,10 +69,9 @@ def execute(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
                 raise
 
 
-def _execute_once(notebook: NotebookNode, folder: Path, limit: float) -> NotebookNode:
-    executed = copy.deepcopy(notebook)
+def _run_once(notebook: NotebookNode, folder: Path, limit: float) -> None:
     client = NotebookClient(
-        executed,
+        notebook,
         kernel_name="python3",
         timeout=limit,
         record_timing=False,
@@ -74,7 +81,6 @@ def _execute_once(notebook: NotebookNode, folder: Path, limit: float) -> Noteboo
         config=Config(KernelManager={"transport_encryption": "auto"}),
     )
     client.execute()
-    return executed
 
 
 def normalise(notebook: NotebookNode) -> NotebookNode:
@@ -138,17 +144,30 @@ def _diff(old: dict, new: dict) -> str:
     return "\n".join([*short, f"({more} more lines)"] if more > 0 else short)
 
 
-def rerun(path: Path, check: bool, limit: float) -> list[str]:
+def rerun(path: Path, check: bool, limit: float, keep: Path | None) -> list[str]:
     """Execute the notebook at `path` and store it; return what went wrong, or differs.
 
-    With `check` nothing is written.
+    With `check` nothing is written there. keep: a folder for a notebook that went
+    wrong or differs, as far as it ran.
     """
     text = path.read_text(encoding="utf-8")
     stored = nbformat.reads(text, as_version=4)
+    executed = normalise(stored)
     try:
-        executed = normalise(execute(normalise(stored), path.parent, limit))
+        run(executed, path.parent, limit)
     except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-        return [f"stopped: {_short(str(error))}"]
+        found = [f"stopped: {_short(str(error))}"]
+    else:
+        found = compared(path, text, normalise(executed), check)
+    if found and keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        nbformat.write(executed, keep / path.name)
+    return found
+
+
+def compared(path: Path, text: str, executed: NotebookNode, check: bool) -> list[str]:
+    """Store an executed notebook, or, with `check`, return where it differs."""
+    stored = nbformat.reads(text, as_version=4)
     if not check:
         path.write_text(text_of(executed), encoding="utf-8")
         return []
@@ -173,6 +192,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: all of them")
     parser.add_argument("--check", action="store_true", help="compare, write nothing")
     parser.add_argument("--cell-limit", type=float, default=120, metavar="SECONDS")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="store there what went wrong"
+    )
     options = parser.parse_args(arguments)
     paths = options.notebooks or [
         path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.ipynb"))
@@ -181,7 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["IPYTHONDIR"] = folder  # nobody's start-up files or history
         for path in paths:
-            found = rerun(path, options.check, options.cell_limit)
+            found = rerun(path, options.check, options.cell_limit, options.keep)
             bad += bool(found)
             good = "same" if options.check else "stored"
             verdict = "not " + good if found else good

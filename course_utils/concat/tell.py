@@ -25,7 +25,7 @@ from typing import NamedTuple, TypeVar
 import torch
 
 from course_utils.concat.shared import LARGEST, NUMBERS, UNUSED, Berth, dock_of
-from course_utils.concat.transfer import Wire, c10d, spread, swap
+from course_utils.concat.transfer import SINGLE, Wire, c10d, spread, swap
 from course_utils.text import merge, show_bytes, these_ranks
 
 try:
@@ -230,7 +230,7 @@ def swapped(mine: bytearray, wire: Wire) -> bytearray:
     flat = torch.frombuffer(mine, dtype=torch.uint8)
     if wire.is_nccl:
         found = torch.empty(len(ranks) * step, dtype=torch.uint8, device="cuda")
-        c10d.all_gather_single(found, flat.cuda(), group=wire.group)
+        getattr(c10d, SINGLE)(found, flat.cuda(), group=wire.group)
         return bytearray(found.tolist())
     memory = bytearray(len(ranks) * step)
     found = torch.frombuffer(memory, dtype=torch.uint8)

@@ -40,6 +40,9 @@ import torch
 from torch import distributed as dist
 
 c10d = dist.distributed_c10d  # its functions, which nothing wraps
+# torch before 2.13 has the single-tensor form under another name alone.
+KNOWN = hasattr(c10d, "all_gather_single")
+SINGLE = "all_gather_single" if KNOWN else "all_gather_into_tensor"
 TAG = 0x636174  # of our own, so that the caller's messages are not mistaken
 
 
@@ -183,7 +186,7 @@ def spread(mine: torch.Tensor, into: dict[int, torch.Tensor], wire: Wire) -> Non
         if len(sizes) == 1:
             first = next(iter(into.values()))
             whole = first.as_strided((len(into) * first.numel(),), (1,))
-            c10d.all_gather_single(whole, mine, group=group)
+            getattr(c10d, SINGLE)(whole, mine, group=group)
         else:
             c10d.all_gather(list(into.values()), mine, group=group)
     elif wire.counted:  # as many copies of it as there are ranks would not be had

@@ -12,6 +12,7 @@ from course_utils.doctor.examination import Ill
 from course_utils.doctor.host import PATIENCE
 
 DISTRIBUTION, LAB, KERNEL = "course-utils", "jupyterlab", "python3"
+LESSONS = "course"  # the extra with what the lessons need beside launch and %%px
 PINS = Path(__file__).parents[2] / "requirements.txt"  # in a checkout
 PIN = re.compile(r"([A-Za-z0-9._-]+)==(\S+)")
 SHOWN = 4  # packages that a finding names
@@ -56,7 +57,8 @@ def pins() -> dict[str, str]:
 def needed() -> dict[str, str]:
     """Return what each package must be that the course needs here, by name.
 
-    Those that only JupyterLab needs are left out where it is not installed.
+    Those that only JupyterLab needs are left out where it is not installed, and,
+    where there is no checkout with the lessons, so is what only they need.
     """
     from packaging.requirements import Requirement
 
@@ -65,9 +67,11 @@ def needed() -> dict[str, str]:
     while pending:
         for need in map(Requirement, requires(pending.pop()) or []):
             name = plain(need.name)
-            if need.marker and not need.marker.evaluate({"extra": ""}):
+            here = need.marker is None or need.marker.evaluate({"extra": ""})
+            if not here and not need.marker.evaluate({"extra": LESSONS}):
                 continue
-            if name in wanted or (name == LAB and not is_there(LAB)):
+            free = name == LAB or not (here or exact)
+            if name in wanted or (free and not is_there(name)):
                 continue
             pinned = exact.get(name)
             wanted[name] = f"=={pinned}" if pinned else str(need.specifier)

@@ -61,6 +61,7 @@ class HandedOver:
         self.world_size, self.hosts = world_size, hosts
         self.engines, self.profile = engines, profile
         self.local = profile is None and hosts is None and engines in SAME_MACHINE
+        self.says = self.says or self.local  # a child of ours
         self.folder = self.make_folder()
         self.tell = lambda _: None  # shows a line while the start takes long
         self._unsaid: dict[str, float] = {}  # when was waited in vain, by host
@@ -196,6 +197,9 @@ class HandedOver:
 
     def how_ended(self, pid: int, host: str) -> int | None:
         """Return how a process ended, as far as its launcher has said so."""
+        ended = getattr(self.cluster.engine_set, "stop_data", None) or {}
+        codes = {data["pid"]: data for data in ended.get("engines", {}).values()}
+        return codes[pid]["exit_code"] if self.local and pid in codes else None
 
     def activity(self, pid: int, host: str) -> tuple[str, float] | None:
         """Return a process's status and CPU seconds; None if that cannot be known."""

@@ -14,6 +14,9 @@ from course_utils.guard.record import ALONE, OF_ROOT, PLAIN, Record, read, recor
 from course_utils.text import indent, these_ranks
 
 MOST = 4  # different problems that an error names
+# A group's method has another name before torch 2.13.
+KNOWN = hasattr(dist.ProcessGroup, "all_gather_single")
+ALL_GATHER = "all_gather_single" if KNOWN else "_allgather_base"
 
 
 class CollectiveError(RuntimeError):
@@ -32,7 +35,7 @@ def compare(
     mine, wrong = record(name, given, ranks, misfit)
     device = "cuda" if "nccl" in dist.get_backend(group) else "cpu"
     flat = torch.empty(len(ranks) * len(mine), dtype=torch.int64, device=device)
-    group.all_gather_single(flat, torch.tensor(mine, device=device)).wait()
+    getattr(group, ALL_GATHER)(flat, torch.tensor(mine, device=device)).wait()
     rows = flat.view(len(ranks), -1).tolist()
     if agreed(rows):
         return

@@ -121,7 +121,8 @@ def guard_operation(made: type) -> tuple[Callable, Callable]:
             given = {"tensor": tensor, "peer": peer, "group_peer": group_peer}
             check_peer(f"{op.__name__} in P2POp", given, "peer", group)
             op = getattr(op, "unguarded", op)
-        initialise(self, op, tensor, peer, group, tag, group_peer)
+        more = {} if group_peer is None else {"group_peer": group_peer}  # not in 2.4
+        initialise(self, op, tensor, peer, group, tag, **more)
 
     renewed.unguarded, initialised.unguarded = new, initialise
     return staticmethod(renewed), initialised

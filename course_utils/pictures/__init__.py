@@ -10,7 +10,7 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
-        "draw": ("Bundle", "Picture", "bundle", "picture"),
+        "draw": ("Bundle", "Picture", "bundle", "picture", "shown"),
         "layout": ("Blocks", "Snapshot", "ends", "origins"),
         "colour": ("rank_colour",),
         "cells": (),

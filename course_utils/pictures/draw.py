@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import Protocol
 
+from course_utils.face import MissingExtra
 from course_utils.pictures.cells import Column, Held, node_of, text_block
 from course_utils.pictures.colour import rank_colour
 from course_utils.pictures.layout import Blocks, Snapshot, origins
-from course_utils.pictures.paint import paint
 
-__all__ = ["Bundle", "Picture", "bundle", "picture", "rank_colour"]
+__all__ = ["Bundle", "Picture", "bundle", "picture", "rank_colour", "shown"]
 
 Bundle = tuple[dict[str, str], dict[str, dict[str, int]]]
 """Data and metadata by MIME type, as Jupyter asks an object for them."""
@@ -109,7 +110,9 @@ class Picture:
     @cached_property
     def png(self) -> bytes:
         """Give the picture, drawn for a screen of two pixels a point of CSS."""
-        return paint(self.columns)
+        from course_utils.pictures import paint  # matplotlib; the text needs none
+
+        return paint.paint(self.columns)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Store the picture, for a slide, under a name that ends in .png.
@@ -127,7 +130,25 @@ class Picture:
     def _repr_mimebundle_(
         self, include: object = None, exclude: object = None
     ) -> Bundle:
-        return bundle(self.png, self.text)
+        return shown(self)
+
+
+class Drawn(Protocol):
+    """What has a picture and its text."""
+
+    @property
+    def png(self) -> bytes: ...
+
+    @property
+    def text(self) -> str: ...
+
+
+def shown(drawn: Drawn) -> Bundle:
+    """Return picture and text for Jupyter; text alone where there is no matplotlib."""
+    try:
+        return bundle(drawn.png, drawn.text)
+    except MissingExtra as error:
+        return {"text/plain": f"{drawn.text}\n\n(no picture: {error})"}, {}
 
 
 def bundle(png: bytes, text: str) -> Bundle:

@@ -12,5 +12,6 @@ __all__, __getattr__ = opened(
         "animation": ("Replay", "replay"),
         "call": ("Call",),
         "calls": ("LIBRARY", "WRAPPERS", "arguments", "recorded"),
+        "film": (),
     },
 )

@@ -9,15 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from course_utils.pictures import Bundle, Snapshot, bundle
+from course_utils.pictures import Bundle, Snapshot, shown
 from course_utils.pictures.cells import NOT_HELD, text_block
-from course_utils.replay.film import Film, shoot
 from course_utils.replay.messages import Recording
+from course_utils.replay.pieces import node
 from course_utils.replay.scenes import scenes
-from course_utils.replay.stage import node
 from course_utils.replay.story import Story, story
 from course_utils.text import aligned
+
+if TYPE_CHECKING:
+    from course_utils.replay.film import Film
 
 LEAD = 100_000_000  # ns in which the call reaches every rank
 MOST_MESSAGES = 240
@@ -65,7 +68,9 @@ class Replay:
     @cached_property
     def film(self) -> Film:
         """Give the frames of the picture, and how long each is shown."""
-        return shoot(self.story, scenes(self.story), self.expression)
+        from course_utils.replay import film  # matplotlib; the text needs none
+
+        return film.shoot(self.story, scenes(self.story), self.expression)
 
     @property
     def empty(self) -> str:
@@ -154,7 +159,7 @@ class Replay:
     ) -> Bundle:
         if self.empty:
             return {"text/plain": self.text}, {}
-        return bundle(self.png, self.text)
+        return shown(self)
 
 
 def _counted(count: int, noun: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from course_utils.pictures import Snapshot, ends, origins, rank_colour
-from course_utils.pictures.cells import GAP, Grid, Node, Rows, node_of
+from course_utils.pictures import ends, rank_colour
+from course_utils.pictures.cells import GAP, Grid, Node, Rows
 from course_utils.pictures.paint import (
     CELL_HEIGHT,
     COLUMN_GAP,
@@ -23,6 +23,7 @@ from course_utils.pictures.paint import (
     tiles_of,
 )
 from course_utils.replay.messages import Message
+from course_utils.replay.pieces import node
 from course_utils.replay.scenes import Scene
 from course_utils.replay.story import Story
 from course_utils.text import show_seconds
@@ -30,15 +31,6 @@ from course_utils.text import show_seconds
 ROW_GAP, PIECE_GAP = 0.32, 0.34
 LANE_WIDTH, LANE_HEIGHT = 1.9, 0.14
 MOST_ACROSS, MOST_DOWN = 24, 4  # cells: of all pieces together, of one piece
-
-
-def node(piece: Snapshot, story: Story) -> Node:
-    """Return a piece as cells, each with the rank it came from."""
-    number = story.number(piece)
-    owners = [rank for rank, own in enumerate(story.first) if number in own]
-    if len(owners) == 1:
-        return node_of(piece, lambda s: (owners[0],) * len(s.values))
-    return node_of(piece, lambda s: origins(s, story.shards))
 
 
 class Stage:

@@ -15,6 +15,7 @@ from course_utils.engines import (
     choose_cluster,
     machine,
 )
+from course_utils.world.alone import check_alone
 from course_utils.world.stop import stoppable
 
 if TYPE_CHECKING:
@@ -70,9 +71,11 @@ def launch(
     start_timeout: seconds until every rank must have started; a queue of a cluster
         may need more.
 
-    Raises ValueError or TypeError for arguments that cannot work, before anything
-    starts, and StartError, leaving nothing behind, if the start itself fails.
+    Raises ValueError or TypeError for arguments that cannot work, and ImportError for
+    a second course_utils on the path, before anything starts, and StartError, leaving
+    nothing behind, if the start itself fails.
     """
+    check_alone()
     check_world_size(world_size)
     check_launcher(engines)
     check_hosts(world_size, engines, profile, hosts)

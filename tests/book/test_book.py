@@ -46,6 +46,7 @@ def test_the_book_has_every_page():
     wanted |= {f"notebooks/solutions/{n[:2]}_solutions.html" for n in LESSONS}
     wanted |= {"README.html", "search.html", "book/api.html"}
     wanted |= {"TEACHING.html", "CONTRIBUTING.html", "CHANGELOG.html"}
+    wanted |= {"CODE_OF_CONDUCT.html", "book/costs.html"}
     wanted |= {"notebooks/cheat_sheet.html", "notebooks/glossary.html"}
     assert wanted <= set(PAGES)
 

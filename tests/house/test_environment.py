@@ -1,4 +1,4 @@
-"""pyproject.toml, the two requirements.txt and environment.yml agree."""
+"""pyproject.toml, every requirements.txt and environment.yml agree."""
 
 import contextlib
 import re
@@ -15,28 +15,32 @@ from packaging.utils import canonicalize_name
 pytestmark = pytest.mark.unit
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = SETTINGS["project"]
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[A-Za-z0-9.]+)$", re.M)
-BASE, BOOK = "requirements.txt", "requirements-book.txt"
-TEXTS = {name: (ROOT / name).read_text() for name in (BASE, BOOK)}
-LINES = [
-    line
-    for text in TEXTS.values()
-    for line in text.splitlines()
-    if line and not line.startswith("#")
-]
+BASE = "requirements.txt"
+MORE = {  # what is installed beside these for one purpose only
+    "requirements-book.txt": "book",
+    "requirements-soak.txt": "soak",
+    "requirements-hub.txt": "hub",
+}
+TEXTS = {name: (ROOT / name).read_text() for name in (BASE, *MORE)}
+LINES = {
+    name: [line for line in text.splitlines() if line and line[0] != "#"]
+    for name, text in TEXTS.items()
+}
 
 
 def pins(*names: str) -> dict[str, str]:
-    """Return the pinned packages of one file or of both."""
+    """Return the pinned packages of these files."""
     found = (PIN.finditer(TEXTS[name]) for name in names)
     return {canonicalize_name(m["name"]): m["version"] for ms in found for m in ms}
 
 
-PINS = pins(BASE, BOOK)
+PINS = pins(*TEXTS)
 # Brought by the torch wheel from PyPI on Linux; the CPU wheel needs none of them.
 CUDA = re.compile(r"nvidia-.*|cuda-.*|triton")
-EXTRAS = PROJECT["optional-dependencies"]
+EXTRAS = PROJECT["optional-dependencies"] | SETTINGS["dependency-groups"]
 WANTED = [
     Requirement(text)
     for texts in (PROJECT["dependencies"], *EXTRAS.values())
@@ -55,8 +59,16 @@ def installed() -> dict[str, str]:
 
 def test_every_line_is_one_exact_pin():
     """No ranges, local versions (+cpu), paths, addresses or options."""
-    assert [line for line in LINES if not PIN.fullmatch(line)] == []
-    assert len(PINS) == len(LINES), "a package is pinned twice"
+    for name, lines in LINES.items():
+        assert [line for line in lines if not PIN.fullmatch(line)] == []
+        assert len(pins(name)) == len(lines), "a package is pinned twice"
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_no_two_files_that_are_installed_together_pin_the_same(name):
+    assert set(pins(BASE)) & set(pins(name)) == set()
+    both = set(PINS) & set(pins(name))
+    assert {key: PINS[key] for key in both} == {key: pins(name)[key] for key in both}
 
 
 def test_no_address_and_no_path_of_a_machine():
@@ -74,11 +86,18 @@ def test_pins_lie_in_the_ranges_of_the_project(wanted):
     assert PINS[canonicalize_name(wanted.name)] in wanted.specifier
 
 
-def test_what_slides_and_book_need_is_pinned_apart():
+@pytest.mark.parametrize("name", MORE)
+def test_what_one_purpose_needs_is_pinned_apart(name):
     """`make venv` installs nothing of it."""
-    wanted = {canonicalize_name(Requirement(text).name) for text in EXTRAS["book"]}
-    assert wanted <= set(pins(BOOK))
-    assert not set(pins(BOOK)) & set(pins(BASE))
+    wanted = {canonicalize_name(Requirement(text).name) for text in EXTRAS[MORE[name]]}
+    assert wanted <= set(pins(name))
+
+
+def test_the_wheel_alone_needs_little():
+    """launch, %%px, check and concat; who wants more names an extra."""
+    names = {Requirement(text).name for text in PROJECT["dependencies"]}
+    assert names == {"cloudpickle", "ipykernel", "ipyparallel", "psutil", "torch"}
+    assert set(PROJECT["optional-dependencies"]) == {"course", "test", "book"}
 
 
 def test_ranges_are_ranges():
@@ -113,13 +132,14 @@ def test_the_pinned_versions_are_those_installed():
     assert len(here) > 100, "run the tests in the environment of requirements.txt"
 
 
-def test_conda_names_python_pip_and_the_pins_only():
-    """Conda brings Python; every package comes from the same pins through pip."""
+def test_conda_names_python_torch_pip_and_the_pins_only():
+    """Conda brings Python and the CPU build of the same torch; pip the other pins."""
     conda = yaml.safe_load((ROOT / "environment.yml").read_text())
     assert set(conda) == {"name", "channels", "dependencies"}
     assert conda["channels"] == ["conda-forge"]
-    python, pip, packages = conda["dependencies"]
+    python, pip, torch, packages = conda["dependencies"]
     assert pip == "pip"
+    assert torch == f"pytorch-cpu={PINS['torch']}"
     assert packages == {"pip": ["-r requirements.txt", "-e ."]}
     assert python == f"python{PROJECT['requires-python']}"
 

@@ -43,6 +43,7 @@ STACK = (  # who is further down knows nothing of those above
     "classroom",
     "doctor",
     "export",
+    "nb_guard",
     "",  # what stands in no package: `course_utils` itself and its command line
 )
 
@@ -62,6 +63,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "replay.call": "pure",
     "replay.calls": "rank",
     "replay.messages": "pure",
+    "replay.pieces": "pure",
     "replay.recording": "rank",
     "replay.scenes": "pure",
     "replay.story": "pure",
@@ -83,6 +85,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "stuck.states": "pure",
     "stuck.watch": "rank",
     "world": "client",
+    "world.alone": "pure",
     "world.cell_lines": "rank",
     "world.parcel": "rank",
     "world.rank": "rank",
@@ -121,6 +124,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "doctor.on_ranks": "rank",
     "export": "client",
     "export.script": "pure",
+    "nb_guard": "client",
     "__init__": "client",
     "__main__": "client",
 }
@@ -138,9 +142,11 @@ PACKAGES = {
         "packaging",
         "nbconvert",  # nbconvert and nbformat come with jupyterlab
         "nbformat",
+        "nbval",  # nbval and pytest come with the extra "test"
         "numpy",  # numpy and PIL come with matplotlib
         "PIL",
         "psutil",
+        "pytest",
         "traitlets",  # traitlets and zmq come with ipyparallel
         "zmq",
     },

@@ -96,8 +96,10 @@ def test_check_names_the_cell_that_differs(stored, tmp_path):
     path = tmp_path / "changed.ipynb"
     path.write_text(json.dumps(notebook, indent=1, sort_keys=True) + "\n")
     before = path.read_bytes()
-    done = rerun(path, "--check")
+    done = rerun(path, "--check", "--keep", str(tmp_path / "kept"))
     assert done.returncode == 1
+    kept = nbformat.read(tmp_path / "kept" / path.name, as_version=4)
+    assert kept.cells[1].outputs[0].text == "1\n2\n"
     assert "cell 1 " in done.stdout
     assert "\n-7\n" in done.stdout
     assert "\n+2\n" in done.stdout

@@ -264,7 +264,7 @@ def test_ordinary_local_engines_are_replaced_too(cells):
         assert text.endswith(REPAIRED)
         mended(cells, world, [])
         report = cells.report("if rank == 1:\n    os._exit(7)\ndist.barrier()")
-        assert report.splitlines()[0] == "[rank 1] died: its process has ended"
+        assert report.splitlines()[0] == "[rank 1] died: exit code 7"
         assert repaired(world) == ANEW.format("rank 1")
         mended(cells, world, [1])
         prepare(cells)

@@ -16,6 +16,9 @@ from lessons import reading
 from lessons.lexer import CellLexer
 
 HOME = "README"
+BADGES = re.compile(
+    r"<!-- badges\b.*?<!-- end of badges -->\n", re.S
+)  # from the network
 CHECK = re.compile(r"""check\(["'](\d+)\.(\d+)["']""")
 ARGUMENT = re.compile(r"([a-z_]+(?:, [a-z_]+)*): (.+)")  # at the start of a line
 CONTENTS = """
@@ -27,16 +30,26 @@ CONTENTS = """
 """
 PARTS = {
     "Lessons": ["notebooks/[0-9]*"],
-    "Look up": ["notebooks/cheat_sheet", "notebooks/glossary", "book/api"],
+    "Look up": [
+        "notebooks/cheat_sheet",
+        "notebooks/glossary",
+        "book/costs",
+        "book/api",
+    ],
     "Solutions": ["notebooks/solutions/*"],
-    "Teach and contribute": ["TEACHING", "CONTRIBUTING", "CHANGELOG"],
+    "Teach and contribute": [
+        "TEACHING",
+        "CONTRIBUTING",
+        "CODE_OF_CONDUCT",
+        "CHANGELOG",
+    ],
 }
 
 
 def prepare(app: Sphinx, docname: str, source: list[str]) -> None:
     """Add to the text of a page what the book needs."""
     if docname == HOME:
-        source[0] += "".join(contents(app))
+        source[0] = BADGES.sub("", source[0]) + "".join(contents(app))
     elif docname.startswith("notebooks/") and source[0].startswith("{"):
         notebook = json.loads(source[0])
         solutions = docname.startswith("notebooks/solutions/")

@@ -1,4 +1,4 @@
-"""The guards themselves: nbval_guard and left_behind, seen from an inner run."""
+"""The guards of `pytest --nb-guard`, seen from an inner run."""
 
 import os
 import subprocess
@@ -13,7 +13,6 @@ import pytest
 import worlds
 
 pytestmark = pytest.mark.soak  # they change seldom, and wait for hangs
-TESTS = Path(__file__).parents[1]
 LIMIT = 200  # seconds for one inner run
 HANG = "import time\ntime.sleep(600)"
 SWALLOW = (
@@ -46,6 +45,12 @@ NOTEBOOKS = {
     "dies": [cell("import os\nos._exit(1)", tags=MAY_RAISE), cell("x = 1")],
     "leaves": [cell(LEAVE)],
 }
+ALLOWED = {  # with what else the guards may be asked for
+    "never_ran": [cell("x = 1"), cell("print(1)", count=None), cell("y = x")],
+    "stripped": [cell("print(1)", count=2), cell("x")],
+    "skip": [cell("x = 1", tags=("nbval-skip",)), cell("x = 1")],
+    "slow": [cell("import time"), *map(cell, ["time.sleep(2.5)"] * 3), cell("x = 1")],
+}
 EXPECTED = {
     "good": ["passed", "passed", "passed"],
     "wrong": ["Cell outputs differ", "passed"],
@@ -60,37 +65,45 @@ EXPECTED = {
 
 
 def run_pytest(folder: Path, *arguments: str, env: dict | None = None):
-    """Run pytest with both guards, and nothing else of this project, in `folder`."""
-    command = [sys.executable, "-m", "pytest", "-p", "nbval_guard", "-p", "left_behind"]
+    """Run pytest with the guards, and nothing else of this project, in `folder`."""
+    command = [sys.executable, "-m", "pytest", "--nb-guard", "-p", "no:cacheprovider"]
     return subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-c", os.devnull, *arguments],
+        [*command, "-c", os.devnull, *arguments],
         cwd=folder,
-        env={**(env or os.environ), "PYTHONPATH": str(TESTS)},
+        env=env,
         capture_output=True,
         text=True,
         timeout=LIMIT,
     )
 
 
-@pytest.fixture(scope="module")
-def inner(tmp_path_factory) -> tuple[dict, subprocess.CompletedProcess, int]:
-    """Run all notebooks once: verdicts by notebook, the run, the pid left behind."""
-    folder = tmp_path_factory.mktemp("guarded")
-    for name, cells in NOTEBOOKS.items():
+def judged(
+    folder: Path, notebooks: dict[str, list], *options: str
+) -> tuple[dict[str, list[str]], subprocess.CompletedProcess]:
+    """Run notebooks under the guards; return the verdicts by notebook, and the run."""
+    for name, cells in notebooks.items():
         text = nb4.writes(nb4.new_notebook(cells=cells))
         (folder / f"{name}.ipynb").write_text(text)
     done = run_pytest(
         folder,
-        *["--rootdir=.", "--nbval", "--nbval-current-env", "--nbval-cell-timeout=3"],
+        *["--rootdir=.", "--nbval", "--nbval-current-env", *options],
         *["--junitxml=report.xml", "-rA", "."],
     )
-    verdicts = {name: [] for name in NOTEBOOKS}
+    verdicts = {name: [] for name in notebooks}
     for case in ElementTree.parse(folder / "report.xml").iter("testcase"):
         if case.get("name", "").startswith("Cell "):
             texts = [f"{child.get('message')}\n{child.text}" for child in case]
             verdicts[case.get("classname").removesuffix(".ipynb")].append(
                 "\n".join(texts) or "passed"
             )
+    return verdicts, done
+
+
+@pytest.fixture(scope="module")
+def inner(tmp_path_factory) -> tuple[dict, subprocess.CompletedProcess, int]:
+    """Run all notebooks once: verdicts by notebook, the run, the pid left behind."""
+    folder = tmp_path_factory.mktemp("guarded")
+    verdicts, done = judged(folder, NOTEBOOKS, "--nbval-cell-timeout=3")
     return verdicts, done, int((folder / "pid").read_text())
 
 
@@ -100,6 +113,19 @@ def test_verdicts(inner, name):
     for verdict, expected in zip(verdicts[name], EXPECTED[name], strict=True):
         assert expected in verdict
         assert (verdict == "passed") == (expected == "passed")
+
+
+def test_what_is_allowed_passes_and_a_notebook_has_a_limit(tmp_path):
+    allow = ("--nb-guard-unrun", "--nb-guard-skips", "--nb-guard-limit=6")
+    verdicts, done = judged(tmp_path, ALLOWED, *allow)
+    assert verdicts["never_ran"] == verdicts["stripped"][:1] * 3 == ["passed"] * 3
+    assert "NameError" in verdicts["stripped"][1], "it still must run"
+    assert "Skipped" in verdicts["skip"][0] and verdicts["skip"][1] == "passed"
+    *done_in_time, late, after = verdicts["slow"]
+    assert done_in_time == ["passed"] * 3
+    assert "the notebook was not done after 6 s (--nb-guard-limit)" in late
+    assert "not run: Cell 3 stopped this notebook" in after
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
 
 
 def test_process_left_behind_fails_the_run_and_is_ended(inner):
