@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpi_ranks
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -37,6 +38,7 @@ FEW = {
         "--runs 1 --ranks 2",
         ["look_max_ms", "report_after_patience_s", "watched_over_bare"],
     ),
+    "over_mpi.py": ("--turns 1 --calls 1 --sizes 1048576", ["mpi_over_gloo_1mb"]),
     "memory.py": (
         "--runs 1",
         ["peak_error_max_percent", "witness_error_max_percent"],
@@ -47,6 +49,8 @@ FEW = {
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FEW)
 def test_a_benchmark_stores_its_figures(name, tmp_path):
+    if "mpi" in name and mpi_ranks.LACKING:
+        pytest.skip(f"no {' and no '.join(mpi_ranks.LACKING)}")
     arguments, promised = FEW[name]
     stored = tmp_path / "figures.json"
     command = [sys.executable, BENCHMARKS / name, *arguments.split(), "--json", stored]

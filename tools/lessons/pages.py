@@ -27,7 +27,12 @@ CONTENTS = """
 """
 PARTS = {
     "Lessons": ["notebooks/[0-9]*"],
-    "Look up": ["notebooks/cheat_sheet", "notebooks/glossary", "book/api"],
+    "Look up": [
+        "notebooks/cheat_sheet",
+        "notebooks/glossary",
+        "book/on_your_cluster",
+        "book/api",
+    ],
     "Solutions": ["notebooks/solutions/*"],
     "Teach and contribute": ["TEACHING", "CONTRIBUTING", "CHANGELOG"],
 }
