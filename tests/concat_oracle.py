@@ -1,6 +1,6 @@
 """What one process makes of the shards of all ranks, and whether we make the same.
 
-`test_concat.py` runs this file on every rank.
+The tests of `concat` run this file on every rank, with the cases of `concat_cases`.
 """
 
 import torch

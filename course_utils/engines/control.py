@@ -130,10 +130,16 @@ class Control:
             ids = [self.ids[rank] for rank in ranks]
             wait([self._request(ids, "signal_request", {"sig": name})], timeout=1)
 
-    def replace(self, rank: int) -> None:
-        """Start a new engine in the place of a dead one."""
-        pid, host = self.pids.pop(rank, None), self.host(rank)
-        self.ids[rank] = self.cluster.replace(rank, START_LIMIT, pid, host)
+    def replace(self, ranks: list[int]) -> None:
+        """Start new engines in the place of dead ones."""
+        if len(ranks) == len(self) and self.cluster.together:
+            hosts = [self.host(rank) for rank in ranks]
+            self.ids[:] = self.cluster.start_anew(ranks, hosts, START_LIMIT)
+            self.pids.clear()
+        else:
+            for rank in ranks:
+                pid, host = self.pids.pop(rank, None), self.host(rank)
+                self.ids[rank] = self.cluster.replace(rank, START_LIMIT, pid, host)
         self.view.targets = self.ids
 
     def drop(self, ranks: list[int]) -> None:

@@ -33,6 +33,7 @@ class Forked:
     """
 
     local = True
+    together = False  # engines that start together can do no more than others
 
     def __init__(self, world_size: int, preload: list[str]) -> None:
         self.world_size = world_size

@@ -36,6 +36,10 @@ NOT_COPIED = ("security", "log", "pid", "db", "*.sqlite", "history*")  # of a pr
 SAID = 1.0  # seconds until a launcher has said how a process ended
 AGAIN = 5.0  # seconds after which one is waited for again that said nothing
 TASK = ("-m", "course_utils.engines.task")  # of Python: an engine as a task
+NOT_BACK = (
+    "{} could not start a new process for rank {} on {}; its last words:\n{}\n"
+    "ranks.shrink() goes on without it"
+)
 TOGETHER = "the launcher {!r} starts engines only together: call launch() again"
 
 
@@ -50,6 +54,7 @@ class HandedOver:
     """
 
     says = False  # whether the launcher says how a process ended
+    together = False  # whether engines that start together can do more than others
 
     def __init__(
         self,
@@ -245,6 +250,11 @@ class HandedOver:
         if self.cluster is not None:
             in_thread(self.cluster, self.cluster.stop_cluster)
         return []
+
+
+def last_of(log: Path) -> str:
+    """Return the end of what was written into a log."""
+    return tail(log.read_text(errors="replace"), 10) or "(none)"
 
 
 def shared_folder() -> Path:

@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.engines import slurm
-from course_utils.engines.handed_over import TASK, HandedOver, shared_folder
+from course_utils.engines.handed_over import (
+    NOT_BACK,
+    TASK,
+    HandedOver,
+    last_of,
+    shared_folder,
+)
 from course_utils.engines.heartbeat import CONNECTION
 from course_utils.engines.hosts import own_address
 from course_utils.engines.logs import number_of_task, tail, words_of_task
@@ -137,8 +143,8 @@ class OnSlurm(HandedOver):
         kill = f"kill -9 {pid} 2>/dev/null; " if pid else ""
         step = ["srun", f"--jobid={self.job}", "--overlap", "--nodes=1", "--ntasks=1"]
         step += [*slurm.STEP, f"--nodelist={host.partition('.')[0]}"]
-        log = open(self.folder / "log" / f"step-{rank}.log", "ab")
-        with log:
+        said = self.folder / "log" / f"step-{rank}-{len(self.steps)}.log"
+        with open(said, "wb") as log:
             started = subprocess.Popen(
                 [*step, "sh", "-c", f'{kill}exec "$@"', "engine", *engine],
                 env={**os.environ, **self.variables()},
@@ -148,7 +154,12 @@ class OnSlurm(HandedOver):
                 start_new_session=True,
             )
         self.steps.append(started)
-        return wait_for_new(self.client, known, rank, limit)
+
+        def check() -> None:
+            if started.poll() is not None:
+                raise StartError(NOT_BACK.format("srun", rank, host, last_of(said)))
+
+        return wait_for_new(self.client, known, [rank], limit, check)[0]
 
     def variables(self) -> dict[str, str]:
         """Return the variables that an engine needs."""

@@ -6,13 +6,25 @@ import importlib.util
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course_utils.engines.handed_over import SAID, TASK, HandedOver, shared_folder
+from course_utils.engines.handed_over import (
+    NOT_BACK,
+    SAID,
+    TASK,
+    HandedOver,
+    shared_folder,
+)
 from course_utils.engines.heartbeat import CONNECTION
 from course_utils.engines.hosts import interface_of, own_address, read_hosts
-from course_utils.engines.logs import number_of_task, signal_named, words_of_task
+from course_utils.engines.logs import (
+    number_of_task,
+    signal_named,
+    tail,
+    words_of_task,
+)
 from course_utils.engines.machine import find_mpiexec
 from course_utils.engines.starting import (
     LOOPBACK,
@@ -21,9 +33,11 @@ from course_utils.engines.starting import (
     in_thread,
     wait_for_new,
 )
+from course_utils.text import rank_list
 
 if TYPE_CHECKING:
     from ipyparallel import Cluster
+    from ipyparallel.cluster.launcher import MPIEngineSetLauncher
     from traitlets.config import Config
 
 HYDRA = re.compile(
@@ -50,6 +64,7 @@ class OverMPI(HandedOver):
     """
 
     says = True
+    together = True  # they are one MPI world
 
     def __init__(
         self,
@@ -109,13 +124,13 @@ class OverMPI(HandedOver):
             "hosts in a profile, in c.MPILauncher.mpi_args"
         )
 
+    def sets(self) -> list[MPIEngineSetLauncher]:
+        """Return what started engines, each by one mpiexec, the latest first."""
+        return list(self.cluster.engines.values())[::-1]
+
     def words(self) -> str:
-        """Return what mpiexec wrote."""
-        engines = self.cluster.engine_set
-        try:
-            return Path(engines.output_file).read_text(errors="replace")
-        except OSError:  # ipyparallel takes it in when mpiexec has ended
-            return engines.get_output() if engines.state == "after" else ""
+        """Return what mpiexec wrote, the latest first."""
+        return "\n".join(map(written, self.sets()))
 
     def how_ended(self, pid: int, host: str) -> int | None:
         """Return how a process ended, as far as mpiexec has said so."""
@@ -132,7 +147,7 @@ class OverMPI(HandedOver):
 
         It takes some seconds itself, and a repair would be in the middle of it.
         """
-        engines = self.cluster.engine_set
+        engines = self.sets()[0]
         if not self.local or self.kind == "hydra" or engines.state == "after":
             return False
         import psutil  # here, so that doctor can say where it is missing
@@ -152,12 +167,36 @@ class OverMPI(HandedOver):
 
         It is the only rank of an MPI world of its own.
         """
+        return self.start_anew([rank], [host], limit)[0]
+
+    def start_anew(self, ranks: list[int], hosts: list[str], limit: float) -> list[int]:
+        """Start new engines, all in one MPI world; return their ids.
+
+        hosts: of the ranks, for which they start.
+        """
         known = set(self.client._engines.values())
         if self.room:
             settings = self.cluster.config.MPILauncher
-            settings.mpi_args = self.arguments({host: 1})
-        in_thread(self.cluster, self.cluster.start_engines, 1)
-        return wait_for_new(self.client, known, rank, limit)
+            settings.mpi_args = self.arguments(dict(Counter(hosts)))
+        in_thread(self.cluster, self.cluster.start_engines, len(hosts))
+        started = self.sets()[0]
+
+        def check() -> None:
+            if started.state == "after":
+                where = ", ".join(dict.fromkeys(hosts))
+                words = tail(written(started), 10) or "(none)"
+                who = rank_list(ranks)
+                raise StartError(NOT_BACK.format("mpiexec", who, where, words))
+
+        return wait_for_new(self.client, known, ranks, limit, check)
+
+
+def written(engines: MPIEngineSetLauncher) -> str:
+    """Return what one mpiexec wrote."""
+    try:
+        return Path(engines.output_file).read_text(errors="replace")
+    except OSError:  # ipyparallel takes it in when mpiexec has ended
+        return engines.get_output() if engines.state == "after" else ""
 
 
 def at_home(settings: Config, variables: dict[str, str]) -> None:

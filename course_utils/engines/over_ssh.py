@@ -182,7 +182,7 @@ class OverSSH(HandedOver):
             self.fork(over, f"{rank}.{time.monotonic_ns()}", [])
         except HostGone as error:
             raise StartError(f"{error}\nranks.shrink() goes on without it") from None
-        return wait_for_new(self.client, known, rank, limit)
+        return wait_for_new(self.client, known, [rank], limit)[0]
 
     def reconnect(self, name: str, limit: float) -> Host:
         """Return a host that was out of reach, if it can be reached again."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from course_utils.engines.logs import exit_text
+from course_utils.text import these_ranks
 
 if TYPE_CHECKING:
     from ipyparallel import Client, Cluster
@@ -189,15 +190,30 @@ def new_engine(cluster: Startable, rank: int, limit: float) -> int:
     engine.engine_args = list(engines.engine_args)
     engine.on_stop(engines._notice_engine_stopped)
     engine.start()
-    return wait_for_new(client, known, rank, limit)
+    return wait_for_new(client, known, [rank], limit)[0]
 
 
-def wait_for_new(client: Client, known: set[str], rank: int, limit: float) -> int:
-    """Wait for an engine that is not among those `known`; return its id."""
+def wait_for_new(
+    client: Client,
+    known: set[str],
+    ranks: list[int],
+    limit: float,
+    check: Callable[[], None] = lambda: None,
+) -> list[int]:
+    """Wait for engines that are not among those `known`; return their ids.
+
+    ranks: for which they start. check: raises an error once they cannot come.
+    """
     deadline = time.monotonic() + limit
     while time.monotonic() < deadline:
-        for id_, uuid in list(client._engines.items()):
-            if isinstance(id_, int) and uuid not in known:
-                return id_
+        new = [i for i, uuid in list(client._engines.items()) if uuid not in known]
+        found = sorted(i for i in new if isinstance(i, int))
+        if len(found) >= len(ranks):
+            return found
+        check()
         time.sleep(0.01)
-    raise StartError(f"the new process for rank {rank} did not start in {limit:.0f} s")
+    many = len(ranks) > 1
+    raise StartError(
+        f"the new process{'es' if many else ''} for {these_ranks(ranks)} did not start "
+        f"in {limit:.0f} s"
+    )

@@ -30,6 +30,7 @@ shows for that rank; what only makes sense in a notebook is left out, with a com
 """
 
 import os
+import socket
 import sys
 
 import torch.distributed as dist
@@ -45,6 +46,14 @@ if STARTED < {world_size}:
     sys.exit("start {world_size} processes: torchrun --nproc-per-node={world_size} …")
 if RANK >= {world_size}:
     sys.exit()  # the lesson needs no more ranks
+if int(os.environ.get("LOCAL_WORLD_SIZE", STARTED)) < STARTED:  # on several hosts
+    try:
+        own = socket.gethostbyname(socket.gethostname())  # where gloo would listen
+    except OSError:
+        own = "127.0.0.1"
+    if own.startswith("127.") and not os.environ.get("GLOO_SOCKET_IFNAME"):
+        sys.exit(f"no other host reaches {{own}}: export GLOO_SOCKET_IFNAME=eth0, the "
+                 "network between your hosts (`ip -brief address` names it)")
 os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = "{world_size}"
 
 
@@ -126,10 +135,6 @@ def script_of(cells: list[dict], name: str, mark: bool = False) -> str:
     by_hand = any(not world.init for world in worlds)
     stem = Path(name).stem
     head = HEAD.format(name=name, stem=stem, world_size=first.world_size)
-    if by_hand:
-        head = head.replace(
-            "import os\nimport sys\n", "import os\nimport socket\nimport sys\n"
-        )
     wait = NEXT.format(world_size=first.world_size)
     if mark:
         wait = wait.replace("    sys.stdout", '    print("#", name)\n    sys.stdout')

@@ -13,19 +13,24 @@ import torch
 import torch.distributed.nn.functional  # else it keeps the first group as a default
 from torch import distributed as dist
 
+from course_utils.mpi_backend import register
+
 
 def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
     """Join the default process group; return its backend.
 
     Rank and world size come from the environment, as under torchrun.
 
-    backend: "gloo", "nccl" or another name that torch knows.
+    backend: "gloo", "nccl" or another name that torch knows; "mpi" works on any torch,
+        see `course_utils.mpi_backend`.
     timeout: seconds after which a collective that waits fails.
     store: path of a file that no group has used before (all ranks on one
         machine), or the address and port at which `open_store` listens.
     """
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     limit = timedelta(seconds=timeout)
+    if backend == "mpi":
+        backend = register()
     if backend == "nccl":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     if isinstance(store, str):

@@ -14,13 +14,14 @@ HOUSEKEEPING = re.compile(
     r"KernelNanny|UNKNOWN CONTROL MESSAGE|^Output for engine \d"
     r"|^(Current thread|Thread) 0x|^Extension modules|<invalid frame>"
 )
-BROKEN = (  # what gloo says of a process group that is of no use any more
+BROKEN = (  # what gloo, or MPI, says of a process group that is of no use any more
     "failed to pass monitoredBarrier",
     "successfully reached monitoredBarrier, but received errors",
     "Timed out waiting",
     "Connection closed by peer",
     "Connection reset by peer",
     "Application timeout caused pair closure",
+    "mpi: the group failed",
 )
 
 

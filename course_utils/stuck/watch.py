@@ -3,7 +3,7 @@
 The thread of an engine that serves control requests goes on while the main thread
 waits. It can look at the stack of that (see `looking`), and it can free it: the
 sockets of the process group are shut down, and the collective that waits on them
-fails at once.
+fails at once. One of MPI's is polled, and given up.
 """
 
 from __future__ import annotations
@@ -85,7 +85,13 @@ class Watch:
         return seen
 
     def free(self) -> dict[str, Any]:
-        """Shut down the process group's connections, so that its calls fail."""
-        for fd in sockets() - self._eyes.before:
-            shut_down(fd)
+        """Let the calls of the process group fail, by which it is of no use any more.
+
+        What waits for MPI is given up; else the group's connections are shut down.
+        """
+        from course_utils.mpi_backend import give_up  # torch, not for the notebook
+
+        if not give_up():
+            for fd in sockets() - self._eyes.before:
+                shut_down(fd)
         return {}

@@ -29,7 +29,7 @@ def watch(
     live: called with the states of the ranks from time to time.
     stopped: whether it is to end at once, as by an interrupt.
     """
-    counted = world.backend == "gloo"
+    counted = world.backend in ("gloo", "mpi")
     watched = Watched(world, result, targets, world.patience, counted)
     try:
         if not stopped and watched.wait(live):

@@ -65,14 +65,23 @@ def settle(world: World, watched: Watched, interrupt: bool = False) -> None:
 def bring_back(world: World) -> str:
     """Replace dead ranks, and give all a new process group; say what was done."""
     dead = world.dead()
-    for rank in dead:
-        world.replace(rank)
+    if dead and world.backend == "mpi":  # whose world takes in nobody later
+        dead = end_all(world)
+    world.replace(dead)
     if dead:
-        setup.become_ranks(world, only=dead)
+        setup.become_ranks(world, only=dead if len(dead) < len(world) else None)
     kept = "the others' variables are kept" if dead else "variables are kept"
     if len(dead) == len(world):
         kept = ""
     return "; ".join([*replaced(dead), renew(world, kept)])
+
+
+def end_all(world: World) -> list[int]:
+    """End the ranks that live; return all ranks."""
+    for rank in range(len(world)):
+        if not world.is_dead(rank):
+            world.kill(rank)
+    return list(range(len(world)))
 
 
 def go_on_without_dead(world: World) -> str:

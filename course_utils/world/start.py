@@ -53,7 +53,8 @@ def launch(
     script under torchrun.
 
     backend: "gloo", "nccl", …; by default nccl where every rank has a GPU of its
-        own, else gloo.
+        own, else gloo. "mpi" has mpiexec start the ranks, and works on any torch, see
+        `course_utils.mpi_backend`.
     init: initialise the default process group; False leaves that to you.
     guard: compare operation, root, shape and dtype of every collective across the
         ranks before it runs, see `course_utils.guard`. It costs a small message a
@@ -78,6 +79,7 @@ def launch(
     check_alone()
     check_world_size(world_size)
     check_launcher(engines)
+    engines = launcher_for(backend, engines, profile)
     check_hosts(world_size, engines, profile, hosts)
     own = engines is None and profile is None and hosts is None
     forked = own and machine.can_fork()
@@ -184,6 +186,23 @@ def check_launcher(engines: str | type | None) -> None:
         raise ValueError(
             f"engines: there is no launcher {engines!r}; known are {', '.join(known)}"
         )
+
+
+def launcher_for(
+    backend: str | None, engines: str | type | None, profile: str | None
+) -> str | type | None:
+    """Return the launcher: that of MPI for ranks that are to have its backend.
+
+    Raises ValueError if another one is named.
+    """
+    if str(backend).lower() != "mpi" or profile is not None:
+        return engines
+    if isinstance(engines, str) and engines.lower() != "mpi":
+        raise ValueError(
+            f"backend: mpi needs ranks that mpiexec starts: engines='mpi', not "
+            f"{engines!r}"
+        )
+    return engines or "mpi"
 
 
 def is_class(path: str) -> bool:

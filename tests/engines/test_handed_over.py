@@ -1,9 +1,9 @@
 """Worlds whose engines one of ipyparallel's own launchers starts."""
 
-import importlib.util
 import os
 import socket
 
+import mpi_ranks
 import psutil
 import pytest
 import worlds
@@ -12,17 +12,7 @@ from ipyparallel.cluster.launcher import LocalEngineSetLauncher
 
 from course_utils import launch
 from course_utils.engines import over_mpi
-from course_utils.engines.machine import find_mpiexec
 from course_utils.text import RankError
-
-NO_MPI = [
-    reason
-    for missing, reason in (
-        (find_mpiexec() is None, "there is no mpiexec"),
-        (importlib.util.find_spec("mpi4py") is None, "mpi4py is not installed"),
-    )
-    if missing
-]
 
 
 @interactive
@@ -80,7 +70,7 @@ def listening_outside(processes: list[psutil.Process]) -> list:
     ]
 
 
-@pytest.mark.skipif(bool(NO_MPI), reason=", ".join(NO_MPI) or "none")
+@mpi_ranks.NEEDED
 def test_mpi_launcher():
     before = worlds.family()
     with launch(2, engines="mpi") as ranks:

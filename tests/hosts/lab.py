@@ -59,7 +59,7 @@ done
 install -m 600 {folder}/ssh_config {home}/.ssh/config
 mount --bind {folder}/hosts /etc/hosts
 touch {folder}/{name}.ready
-until ip -4 addr show fab0 2>/dev/null | grep -q inet; do sleep 0.05; done
+until ip -4 addr show eth0 2>/dev/null | grep -q inet; do sleep 0.05; done
 /usr/sbin/sshd -f {folder}/sshd_config -E {folder}/{name}.sshd
 exec {python} -c '
 import os, time
@@ -178,15 +178,15 @@ class Lab:
         ).children()
         self.pids[name] = child.pid
         self.on_switch(
-            f"ip link add {name} type veth peer name fab0 netns {child.pid}; "
+            f"ip link add {name} type veth peer name eth0 netns {child.pid}; "
             f"ip link set {name} master br0; ip link set {name} up"
         )
         run(
             *self.inside(name),
             "sh",
             "-c",
-            f"ip link set lo up; ip addr add {self.address(name)}/24 dev fab0; "
-            "ip link set fab0 up",
+            f"ip link set lo up; ip addr add {self.address(name)}/24 dev eth0; "
+            "ip link set eth0 up",
         )
 
     def inside(self, name: str) -> list[str]:

@@ -1,8 +1,9 @@
 """A world whose ranks mpiexec starts on two hosts."""
 
-import importlib.util
 import re
 
+import mpi_ranks
+import page
 import pytest
 from lab import Lab
 from session import session
@@ -14,13 +15,8 @@ from stories import (
     wait_for_end,
 )
 
-from course_utils.engines.machine import find_mpiexec
-
-pytestmark = pytest.mark.skipif(
-    find_mpiexec() is None or importlib.util.find_spec("mpi4py") is None,
-    reason="no mpiexec or no mpi4py: pip install -r requirements-mpi.txt",
-)
-LAUNCH = "ranks = launch(4, engines='mpi', hosts=['node1:2', 'node2:2'])"
+pytestmark = mpi_ranks.NEEDED
+LAUNCH = f"ranks = {page.line('launch', 2)}"
 NOTICED = 12.0  # seconds until ranks of a host that is gone are named
 KILL = """\
 %%px
@@ -35,7 +31,7 @@ dist.barrier()
 @pytest.fixture(scope="module")
 def variables() -> dict[str, str]:
     """Return what UCX must be told of hosts that share one machine's memory."""
-    return {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "fab0"}
+    return {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": "eth0"}
 
 
 def test_ranks_are_those_of_mpi(world):
@@ -81,6 +77,34 @@ def test_host_that_is_not_there(lab, book):
     book.good("if 'ranks' in dir(): ranks.stop()")
     said = book.failure("launch(2, engines='mpi', hosts=['node1:1', 'nowhere:1'])")
     assert "StartError" in said and "Could not resolve hostname nowhere" in said
+    assert_clean(lab)
+
+
+def test_profile_of_the_page(lab, book):
+    lab.profile("mpi", page.BLOCKS["mpi"])
+    book.good("ranks = launch(4, profile='mpi')")
+    book.good("%px import torch, torch.distributed as dist")
+    assert_works(book, 4)
+    book.good("ranks.stop()")
+    assert_clean(lab)
+
+
+def test_data_over_mpi(lab, book):
+    """Stuck, and a rank that dies: all are new processes, in one MPI world."""
+    book.good(f"ranks = {page.line('over MPI', 1)}")
+    assert (
+        page.BLOCKS["over MPI"].splitlines()[0].startswith('launch(4, backend="mpi")')
+    )
+    book.good("%px import torch, torch.distributed as dist")
+    assert book.value("ranks.backend") == "mpi"
+    assert_works(book, 4)
+    stuck_on_purpose(book, "node2")
+    assert_works(book, 4)
+    assert "[rank 3] died on node2" in book.failure(KILL)
+    assert "ranks 0–3 are new processes" in book.good("ranks.repair()")
+    book.good("%px import torch, torch.distributed as dist")
+    assert_works(book, 4)
+    book.good("ranks.stop()")
     assert_clean(lab)
 
 

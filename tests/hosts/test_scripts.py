@@ -1,36 +1,51 @@
-"""A lesson as a script on two hosts: under torchrun, and as a job of Slurm's."""
+"""A lesson as a script on two hosts: the commands of the page "On your cluster"."""
 
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import mpi_ranks
 import nbformat
+import page
 import pytest
 from lab import ROOT, Lab
 
 LESSON = ROOT / "notebooks" / "03_gather_equal_shards.ipynb"
 LIMIT = 120.0  # seconds for one run
 TORCHRUN = (
-    "export OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=fab0; "
-    f"{sys.executable} -m torch.distributed.run --nnodes=2 --nproc-per-node=2 "
-    "--rdzv-backend=c10d --rdzv-endpoint=node1:29400 --rdzv-id=lesson {script}"
+    'eval "$NAME"; export OMP_NUM_THREADS=1; torchrun --nnodes=2 --nproc-per-node=2 '
+    "--rdzv-backend=c10d --rdzv-endpoint=node1:29400 --rdzv-id=lesson lesson.py"
 )
-SBATCH = """\
-#!/bin/sh
-#SBATCH --nodes=2 --ntasks-per-node=1 --cpus-per-task=2 --output={folder}/job.out
-srun sh -c '{command}'
-"""
+ALIASED = "127.0.0.1 localhost\n127.0.1.1 {name}\n"  # as Debian has it
 
 
 @pytest.fixture(scope="module")
-def script(lab: Lab) -> Path:
-    """Return a lesson as a script, in a folder that all hosts see."""
-    path = lab.folder / "lesson.py"
-    export = [sys.executable, "-m", "course_utils", "export", str(LESSON)]
-    subprocess.run([*export, "-o", path], cwd=ROOT, check=True, capture_output=True)
-    return path
+def run(lab: Lab) -> Callable[[str, str], str]:
+    """Return what runs a shell command on a host, in a folder that all see.
+
+    The environment of the course is active there, as the page asks for.
+    """
+    (lab.folder / "notebooks").symlink_to(ROOT / "notebooks")
+    (lab.folder / "tools").symlink_to(ROOT / "tools")
+    path = f"{Path(sys.executable).parent}:$PATH"
+    setting = f"cd {lab.folder}; export PATH={path} PYTHONPATH={ROOT}; "
+
+    def run_there(host: str, command: str) -> str:
+        return lab.run(host, setting + command, LIMIT)
+
+    for name in ("lesson.sbatch", "as_rank.sh", "as_mpi_rank.sh"):
+        (lab.folder / name).write_text(page.BLOCKS[name])
+    run_there("login", page.BLOCKS["write"])
+    return run_there
+
+
+@pytest.fixture(scope="module")
+def slurm(lab: Lab) -> str:
+    """Return the words by which a shell finds Slurm, which comes up now."""
+    name, conf = next(iter(lab.slurm_up().items()))
+    return f"export {name}={conf}; "
 
 
 @pytest.fixture(scope="module")
@@ -49,18 +64,44 @@ def assert_said(lines: list[str], printed: str) -> None:
         assert printed.count(line) >= 4, (line, printed)
 
 
-def test_torchrun_on_two_hosts(lab, script, said_by_all):
-    command = TORCHRUN.format(script=script)
+def test_torchrun_on_two_hosts(lab, run, said_by_all):
+    command = TORCHRUN.replace("$NAME", page.BLOCKS["name"].strip())
     with ThreadPoolExecutor(2) as pool:
-        runs = [pool.submit(lab.run, n, command, LIMIT) for n in lab.NAMES[1:]]
-        printed = "".join(run.result() for run in runs)
+        runs = [pool.submit(run, name, command) for name in lab.NAMES[1:]]
+        printed = "".join(one.result() for one in runs)
     assert_said(said_by_all, printed)
 
 
-def test_sbatch(lab, script, said_by_all):
-    name, conf = next(iter(lab.slurm_up().items()))
-    job = lab.folder / "lesson.sbatch"
-    command = TORCHRUN.format(script=script)
-    job.write_text(SBATCH.format(folder=lab.folder, command=command))
-    lab.run("login", f"{name}={conf} sbatch --wait {job}", LIMIT)
-    assert_said(said_by_all, (lab.folder / "job.out").read_text())
+def test_sbatch(lab, run, slurm, said_by_all):
+    run("login", slurm + page.BLOCKS["sbatch"])
+    assert_said(said_by_all, (lab.folder / "lesson.out").read_text())
+
+
+def test_srun_alone(run, slurm, said_by_all):
+    assert_said(said_by_all, run("login", slurm + page.BLOCKS["srun"]))
+
+
+@mpi_ranks.NEEDED
+def test_mpiexec(run, said_by_all):
+    assert_said(said_by_all, run("login", page.BLOCKS["mpiexec"]))
+
+
+def test_what_the_network_is_called(lab, run):
+    said = run("login", page.BLOCKS["look"])
+    assert f"{lab.address('login')}" in said and "eth0" in said
+
+
+def test_lesson_without_the_name_of_the_network_ends_at_once(lab, run):
+    """On a host whose own name leads to itself alone, as Debian has it."""
+    hosts = lab.folder / "aliased"
+    hosts.write_text(ALIASED.format(name="node1"))
+    job = "export RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2; python lesson.py"
+    with pytest.raises(RuntimeError, match="no other host reaches 127.0.1.1: export"):
+        run("node1", f"unshare -m sh -c 'mount --bind {hosts} /etc/hosts; {job}'")
+
+
+def test_gpus_are_tried_dry(run):
+    """On one machine, and on two hosts."""
+    for command in page.BLOCKS["try GPUs"].splitlines():
+        said = run("login", command)
+        assert said.count(" ok ") == 5 and "dry run" in said, said

@@ -2,6 +2,7 @@
 
 import re
 
+import page
 import pytest
 from lab import Lab
 from session import session
@@ -14,7 +15,7 @@ from stories import (
     wait_for_end,
 )
 
-LAUNCH = "ranks = launch(4, engines='slurm')"
+LAUNCH = f"ranks = {page.line('launch', 1)}"
 NOTICED = 12.0  # seconds until ranks of a node that is gone are named
 KILL = """\
 %%px
@@ -122,7 +123,7 @@ def test_what_is_refused(lab, book, prepare, call, why):
 
 
 def test_profile(lab, book):
-    lab.profile("queue", PROFILE.format(queue="course"))
+    lab.profile("queue", page.BLOCKS["slurm"])
     book.good("ranks = launch(2, profile='queue')")
     book.good("%px import torch, torch.distributed as dist")
     assert_works(book, 2)

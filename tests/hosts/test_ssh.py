@@ -3,6 +3,7 @@
 import re
 import time
 
+import page
 import pytest
 from lab import Lab
 from session import session
@@ -15,7 +16,7 @@ from stories import (
     wait_for_end,
 )
 
-LAUNCH = "ranks = launch(4, hosts=['node1:2', 'node2:2'])"
+LAUNCH = f"ranks = {page.line('launch', 0)}"
 KILL = """\
 %%px
 import os, time
@@ -132,6 +133,14 @@ def test_profile(lab, book, lines, why):
         book.good("ranks.stop()")
     assert lab.files(folder) == ["ipcluster_config.py"]  # nothing was added
     assert_clean(lab)
+
+
+def test_profile_of_the_page(lab, book):
+    lab.profile("nodes", page.BLOCKS["ssh"])
+    book.good("ranks = launch(4, profile='nodes')")
+    book.good("%px import torch, torch.distributed as dist")
+    assert_works(book, 4)
+    book.good("ranks.stop()")
 
 
 def test_kernel_is_killed(lab: Lab, tmp_path):

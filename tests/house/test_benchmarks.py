@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mpi_ranks
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -41,6 +42,7 @@ FEW = {
         "--runs 1 --sizes 2",
         ["all_gather_cat_over_bare_2", "guarded_over_tiny_2"],
     ),
+    "over_mpi.py": ("--turns 1 --calls 1 --sizes 1048576", ["mpi_over_gloo_1mb"]),
     "memory.py": (
         "--runs 1",
         ["peak_error_max_percent", "witness_error_max_percent"],
@@ -51,6 +53,8 @@ FEW = {
 @pytest.mark.soak
 @pytest.mark.parametrize("name", FEW)
 def test_a_benchmark_stores_its_figures(name, tmp_path):
+    if "mpi" in name and mpi_ranks.LACKING:
+        pytest.skip(f"no {' and no '.join(mpi_ranks.LACKING)}")
     arguments, promised = FEW[name]
     stored = tmp_path / "figures.json"
     command = [sys.executable, BENCHMARKS / name, *arguments.split(), "--json", stored]

@@ -32,6 +32,7 @@ STACK = (  # who is further down knows nothing of those above
     "pictures",
     "guard",
     "concat",
+    "mpi_backend",
     "process_group",
     "replay",
     "measure",
@@ -58,6 +59,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "pictures.layout": "pure",
     "guard": "rank",
     "concat": "rank",
+    "mpi_backend": "rank",
     "process_group": "rank",
     "replay": "client",
     "replay.call": "pure",
@@ -131,7 +133,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
 LAZY = "course_utils.face"  # a face that uses this imports nothing by itself
 PACKAGES = {
     "pure": set(),
-    "rank": {"IPython", "cloudpickle", "psutil", "torch"},
+    "rank": {"IPython", "cloudpickle", "mpi4py", "psutil", "torch"},
     "client": {
         "IPython",
         "cloudpickle",

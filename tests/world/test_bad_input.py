@@ -26,6 +26,11 @@ WRONG = [
     ({"backend": "cpu:gloo,cuda:smoke"}, ValueError, "one of gloo, nccl"),
     ({"backend": 3}, ValueError, "one of gloo, nccl.*3"),
     ({"backend": ""}, ValueError, "one of gloo, nccl"),
+    (
+        {"backend": "mpi", "engines": "local"},
+        ValueError,
+        "mpi needs ranks that mpiexec starts: .*not 'local'",
+    ),
     ({"timeout": 0}, ValueError, "seconds above 0, got 0"),
     ({"timeout": -2}, ValueError, "seconds above 0, got -2"),
     ({"timeout": float("nan")}, ValueError, "seconds above 0, got nan"),
@@ -133,10 +138,10 @@ def test_torch_that_cannot_be_imported(monkeypatch, tmp_path):
 
 
 def test_process_group_that_cannot_be_initialised(monkeypatch):
-    """torch itself refuses: mpi is not built into it."""
+    """torch itself refuses: ucc is not built into it."""
     before = worlds.family()
-    with pytest.raises(StartError, match=r"(?s)\[rank.*doesn't have MPI"):
-        launch(2, backend="mpi")
+    with pytest.raises(StartError, match=r"(?s)\[rank.*Unknown c10d backend type UCC"):
+        launch(2, backend="ucc")
     assert not worlds.left_after(started_since(before))
 
 

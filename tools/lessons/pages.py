@@ -34,6 +34,7 @@ PARTS = {
         "notebooks/cheat_sheet",
         "notebooks/glossary",
         "book/costs",
+        "book/on_your_cluster",
         "book/api",
     ],
     "Solutions": ["notebooks/solutions/*"],
