@@ -44,6 +44,7 @@ def launch(
     profile: str | None = None,
     hosts: Sequence[str] | None = None,
     start_timeout: float = 120,
+    hints: bool = False,
 ) -> Ranks:
     """Start `world_size` processes, the ranks of one process group.
 
@@ -69,6 +70,9 @@ def launch(
         over ssh, or by MPI with engines="mpi".
     start_timeout: seconds until every rank must have started; a queue of a cluster
         may need more.
+    hints: before a `%%px` cell runs, print what goes wrong in it between ranks, as far
+        as that can be read from its source; see `course_utils.read`. `ranks.hints`
+        changes it.
 
     Raises ValueError or TypeError for arguments that cannot work, before anything
     starts, and StartError, leaving nothing behind, if the start itself fails.
@@ -94,7 +98,7 @@ def launch(
             cluster = choose_cluster(world_size, engines, profile, hosts, ON_RANKS)
         patience = min(patience, BEFORE * timeout)  # a time-out names nobody
         settings = Settings(
-            backend if init else None, guard, timeout, patience, start_timeout
+            backend if init else None, guard, timeout, patience, start_timeout, hints
         )
         return start(cluster, settings)
 
@@ -107,6 +111,7 @@ class Settings(NamedTuple):
     timeout: float
     patience: float
     start_timeout: float
+    hints: bool
 
 
 def start(cluster: Forked | HandedOver, settings: Settings) -> Ranks:
@@ -120,6 +125,7 @@ def start(cluster: Forked | HandedOver, settings: Settings) -> Ranks:
         with waiting(cluster):
             cluster.start(settings.start_timeout)
         ranks = Ranks(cluster, settings.guard, settings.timeout, settings.patience)
+        ranks.hints = settings.hints
         setup.make_world(ranks, settings.backend)
     except RankError as error:
         cluster.stop()
