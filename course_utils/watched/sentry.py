@@ -123,13 +123,14 @@ class Sentry:
 
     def _publish(self, text: str) -> None:
         """Announce a report, unless it was, or another rank is about to."""
-        if text == self._voice.reported:
+        at = self.board
+        if at is None or text == self._voice.reported:
             return
-        if self.board.claim(name_of(text)):
-            self.board.announce({"text": text})
+        if at.claim(name_of(text)):
+            at.announce({"text": text})
         limit = time.monotonic() + SETTLE
         while not self._voice.reported and time.monotonic() < limit:
-            for what in self.board.news():
+            for what in at.news():
                 self._heed(what)
             time.sleep(PERIOD / 10)
 
@@ -139,15 +140,19 @@ class Sentry:
             self._voice.reported = what["text"]
             self._voice.note()
             self._leaving.write(what["text"])
-            self.board.acknowledge(name_of(what["text"]))
-            self._leaving.go(self._others_wrote())
+            if self._last is None or self._last["kind"] not in GONE:
+                self.board.acknowledge(name_of(what["text"]))
+            self._leaving.go(self._others_wrote(), last=self._keeps_store())
 
     def _others_wrote(self) -> Callable[[], bool]:
         """Return a function that tells whether all ranks that can have written it."""
-        told = self.board.everyone().values()
-        able = self.board.world_size - sum(state["kind"] in GONE for state in told)
-        name = name_of(self._voice.reported)
-        return lambda: self.board.acknowledged(name) >= able
+        at, name = self.board, name_of(self._voice.reported)
+        gone = sum(state["kind"] in GONE for state in at.everyone().values())
+        return lambda: at.acknowledged(name) >= at.world_size - gone
+
+    def _keeps_store(self) -> bool:
+        """Tell whether the board goes with this process."""
+        return (self._store or keeping.own_store(self.board.rank)) is not None
 
     def finish(self) -> None:
         """Tell that the script has ended well on this rank."""
@@ -163,7 +168,7 @@ class Sentry:
     def _outlast(self) -> None:
         """Keep the store of this rank until the others have ended, too."""
         begun, at = time.monotonic(), self.board
-        if at is None or (self._store or keeping.own_store(at.rank)) is None:
+        if at is None or not self._keeps_store():
             return
         while not self._stopped.wait(keeping.PERIOD):
             with self._lock:
@@ -194,28 +199,29 @@ class Sentry:
         self._leaving.by_itself = True
         self._end({**state, "kind": kind, "error": block})
         try:
-            if self.board is not None:
-                self._report(block, kind == "waits")
+            self._report(block, kind == "waits")
         except RuntimeError:  # the store is gone
             pass
         self._stop()
 
     def _report(self, block: str, broken: bool) -> None:
+        at = self.board
+        if at is None:
+            return
         begun, limit = time.monotonic(), REASON if broken else SETTLE
         while time.monotonic() - begun < limit:
             time.sleep(PERIOD / 2)
             with self._lock:
                 if self._voice.reported:
                     return
-                self._observed.update(self.board.everyone())
+                self._observed.update(at.everyone())
             settled = time.monotonic() - begun > 2 * SETTLE
             if broken and settled and self._reason():
                 with self._lock:
                     return self._publish(self._stuck(0))
         seen = self._observed
         with self._lock:
-            text = of_failure(seen.states(), self.board.rank, block, seen.hosts())
-            self._publish(text)
+            self._publish(of_failure(seen.states(), at.rank, block, seen.hosts()))
 
     def _reason(self) -> bool:
         """Tell whether a rank ended, which explains a broken connection."""

@@ -66,9 +66,9 @@ def srun(lab: Lab, slurm: str, fault: str, port: int) -> str:
 
 
 def assert_stuck(said: str) -> None:
-    assert said.count("stuck: ranks 0–1, 3 wait for rank 2, on node2\n") == 4, said
-    assert said.count("[rank 2] finished without calling it") == 4
-    assert said.count("likely cause: line 10 of train.py stands under `if rank != 2:`")
+    assert said.count("stuck: ranks 0–1, 3 wait for rank 2, on node2\n") == 3, said
+    assert said.count("[rank 2] finished without calling it") == 3
+    assert "likely cause: line 10 of train.py stands under `if rank != 2:`" in said
 
 
 def test_torchrun(lab):

@@ -60,7 +60,6 @@ CASES = {
         DTENSOR,
         "whole = sharded.redistribute(placements=[Replicate()])",
         "redistribute",
-        False,
     ),
     "async work": Case(
         "",

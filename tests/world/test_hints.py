@@ -10,9 +10,9 @@ from course_utils.world.ranks import Ranks
 
 NOBODY = "if rank == 7:\n    dist.barrier()\n"  # so that no rank waits
 HINT = """\
-hint, line 3: branch: this stands under `if rank == 7:`, so the other ranks never
-  came to barrier; every rank of the group has to call it; put the barrier behind
-  the branch, where every rank comes by
+hint, line 3: branch: this stands under `if rank == 7:`, so the other ranks
+  never came to barrier; every rank of the group has to call it; put the
+  barrier behind the branch, where every rank comes by
 """
 
 
