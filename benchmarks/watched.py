@@ -1,8 +1,9 @@
 """Measure what the watch on a script costs, and how soon it reports.
 
 Two ranks under torchrun make a thousand small collectives a block, with the watch and
-without, in turn; the ratio of the two is within one run. Then ranks get
-stuck, and the report is timed from the moment they do.
+without, in turn; the ratio of the two is within one run. Then their main threads run
+Python alone, and notice how long the watch keeps them from the interpreter. At last
+ranks get stuck, and report and end are timed from the moment they do.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ from statistics import median
 from figures import show, spread, store, table
 
 COUNT = 1000  # collectives in a block, with the watch or without
+SPIN = 10.0  # seconds in which the main thread runs Python alone
 PATIENCE = 5.0  # seconds, of the ranks that get stuck
 STUCK = """\
 import os, time
@@ -38,6 +41,7 @@ def main() -> None:
     """Measure both, print a table, store the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=20, help="pairs of blocks (20)")
+    parser.add_argument("--jobs", type=int, default=5, help="that get stuck (5)")
     parser.add_argument("--ranks", type=int, default=16, help="that get stuck (16)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="store the figures")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
@@ -47,17 +51,22 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         seen = cost(Path(folder), options.runs)
-        late = lateness(Path(folder), options.ranks)
+        times = [stuck(Path(folder), options.ranks) for _ in range(options.jobs)]
+    late, after = zip(*times, strict=True)
     rows = [
         ["step with the watch over without", spread(seen["ratios"])],
         ["a look of the watch, CPU ms", spread(seen["looks"])],
-        [f"report after the patience, {options.ranks} ranks, s", f"{late:.2f}"],
+        ["main thread kept from Python by a look, ms", spread(seen["held"])],
+        [f"report after the patience, {options.ranks} ranks, s", spread(late)],
+        [f"end after the report, {options.ranks} ranks, s", spread(after)],
     ]
     print(table(["", "median (smallest–largest)"], rows), end="\n\n")
     figures = {
         "watched_over_bare": median(seen["ratios"]),
         "look_max_ms": max(seen["looks"]),
-        "report_after_patience_s": late,
+        "held_ms": median(seen["held"]),
+        "report_after_patience_s": median(late),
+        "end_after_report_s": median(after),
     }
     show(figures)
     if options.json:
@@ -86,8 +95,12 @@ def cost(folder: Path, runs: int) -> dict[str, list[float]]:
     return json.loads(written.read_text())
 
 
-def lateness(folder: Path, ranks: int) -> float:
-    """Return the seconds between the end of the patience and the first report."""
+def stuck(folder: Path, ranks: int) -> tuple[float, float]:
+    """Let ranks get stuck; return how late the report is, and the end after it.
+
+    Seconds from the end of the patience to the first report, and from there until
+    the job has ended.
+    """
     script = folder / "stuck.py"
     script.write_text(STUCK)
     options = ["-m", "course_utils.watched", f"--patience={PATIENCE}"]
@@ -97,9 +110,9 @@ def lateness(folder: Path, ranks: int) -> float:
         if "stuck at" in line:
             since = float(line.split()[-1])
         elif line.startswith("stuck:"):
-            late = time.time() - since - PATIENCE
+            reported = time.time()
             started.communicate(timeout=60)
-            return late
+            return reported - since - PATIENCE, time.time() - reported
     raise RuntimeError("the ranks ended without a report")
 
 
@@ -127,11 +140,31 @@ def inside(options: argparse.Namespace) -> None:
     for number in range(2 * options.runs + 2):  # the first pair warms up
         on[0] = number % 2 == 0
         ratios.append(step_of(small))
+    on[0] = True
+    held = kept_waiting(SPIN)
     pairs = list(zip(ratios[2::2], ratios[3::2], strict=True))
     if dist.get_rank() == 0:
-        found = {"ratios": [a / b for a, b in pairs], "looks": looks[4:]}
+        ratios = [a / b for a, b in pairs]
+        found = {"ratios": ratios, "looks": looks[4:], "held": held}
         options.inside.write_text(json.dumps(found))
     dist.destroy_process_group()
+
+
+def kept_waiting(seconds: float) -> list[float]:
+    """Run Python alone; return the milliseconds for which it waited, each time.
+
+    Only where the thread gave up its processor by itself: nothing but the interpreter,
+    which another thread holds, makes it do so.
+    """
+    found, before = [], time.perf_counter()
+    gave_up = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+    end = before + seconds
+    while before < end:
+        now, given = time.perf_counter(), resource.getrusage(resource.RUSAGE_THREAD)
+        if given.ru_nvcsw > gave_up:
+            found.append(1e3 * (now - before))
+        before, gave_up = now, given.ru_nvcsw
+    return found
 
 
 def step_of(small) -> float:

@@ -14,10 +14,15 @@ LIMIT = 60.0  # seconds for one job
 
 @dataclass(frozen=True)
 class Job:
-    """What came of a script: by rank, exit codes, standard output and error."""
+    """What came of a script: by rank, exit codes, standard output and error.
+
+    seconds: until all had ended; after: how many of these after ranks were reported to
+        be stuck, None if none were.
+    """
 
     codes: list[int]
     seconds: float
+    after: float | None
     out: list[str]
     err: list[str]
 
@@ -46,12 +51,13 @@ class Jobs:
         size: int = 3,
         options: str = "",
         *arguments: str,
-        launcher: bool = True,
+        launcher: str = "torchrun",
+        limit: float = LIMIT,
     ) -> Job:
         """Run a script on some ranks; options: of the watch.
 
-        launcher: tell the ranks where to meet, as torchrun does; otherwise a rank only
-            knows its number, from the variable MY_RANK.
+        launcher: whose variables the ranks see: those of "torchrun", "srun" or
+            "mpiexec", or "" for none. Each knows its number from MY_RANK, too.
         """
         script = self.folder / "train.py"
         script.write_text(source)
@@ -59,7 +65,7 @@ class Jobs:
             "arguments": [*options.split(), str(script), *arguments],
             "size": size,
             "folder": str(self.folder),
-            "limit": LIMIT,
+            "limit": limit,
             "launcher": launcher,
         }
         self.agent.stdin.write(json.dumps(job) + "\n")
@@ -69,4 +75,4 @@ class Jobs:
             [(self.folder / f"{name}{rank}").read_text() for rank in range(size)]
             for name in ("out", "err")
         ]
-        return Job(done["codes"], done["seconds"], *texts)
+        return Job(done["codes"], done["seconds"], done["after"], *texts)

@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import traceback
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -32,7 +33,7 @@ def become(rank: int, job: dict, port: int) -> None:
         os.dup2(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
     os.environ.update(OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", MY_RANK=str(rank))
     if job["launcher"]:
-        os.environ.update(as_torchrun(rank, job["size"], port))
+        os.environ.update(VARIABLES[job["launcher"]](rank, job["size"], port))
     sys.argv[:] = ["watched", *job["arguments"]]
     code = 1
     try:
@@ -66,8 +67,35 @@ def as_torchrun(rank: int, size: int, port: int) -> dict[str, str]:
     }
 
 
+def as_srun(rank: int, size: int, port: int) -> dict[str, str]:
+    """Return the variables that srun sets, and what a user exports before it."""
+    return {
+        "SLURM_PROCID": str(rank),
+        "SLURM_LOCALID": str(rank),
+        "SLURM_NODEID": "0",
+        "SLURM_STEP_NUM_TASKS": str(size),
+        "SLURM_STEP_TASKS_PER_NODE": str(size),
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(20_000 + port % 10_000),  # none that the system hands out
+    }
+
+
+def as_mpiexec(rank: int, size: int, port: int) -> dict[str, str]:
+    """Return the variables that MPICH's mpiexec sets, and no place to meet."""
+    return {"PMI_RANK": str(rank), "PMI_SIZE": str(size)}
+
+
+VARIABLES = {"torchrun": as_torchrun, "srun": as_srun, "mpiexec": as_mpiexec}
+
+
 def run(job: dict) -> dict:
-    """Start the ranks of a job, end them all once one fails, and tell of it."""
+    """Start the ranks of a job, wait for their end, and tell of it.
+
+    As under torchrun, and only there, all are ended once one has failed.
+    """
+    for name in ("out", "err"):
+        for rank in range(job["size"]):
+            Path(job["folder"], f"{name}{rank}").write_bytes(b"")
     store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     begun = time.monotonic()
     living = {}
@@ -76,15 +104,17 @@ def run(job: dict) -> dict:
         if pid == 0:
             become(rank, job, store.port)
         living[pid] = rank
-    everyone, codes, asked = list(living), {}, 0.0
+    everyone, codes, asked, reported = list(living), {}, 0.0, 0.0
     while living:
         now = time.monotonic()
+        if not reported and has_report(job):
+            reported = now
         for pid in list(living):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 codes[living.pop(pid)] = os.waitstatus_to_exitcode(status)
-        wrong = any(codes.values()) or now - begun > job["limit"]
-        if living and wrong and not asked:
+        wrong = job["launcher"] == "torchrun" and any(codes.values())
+        if living and not asked and (wrong or now - begun > job["limit"]):
             asked = now
             end(living, signal.SIGTERM)
         if asked and now - asked > GRACE:
@@ -96,7 +126,15 @@ def run(job: dict) -> dict:
             os.killpg(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
-    return {"codes": [codes[r] for r in range(job["size"])], "seconds": seconds}
+    after = begun + seconds - reported if reported else None
+    codes = [codes[rank] for rank in range(job["size"])]
+    return {"codes": codes, "seconds": seconds, "after": after}
+
+
+def has_report(job: dict) -> bool:
+    """Tell whether a rank has reported that ranks wait in vain."""
+    paths = [Path(job["folder"], f"err{rank}") for rank in range(job["size"])]
+    return any(b"stuck: " in path.read_bytes() for path in paths)
 
 
 def end(living: dict[int, int], number: int) -> None:

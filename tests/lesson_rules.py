@@ -22,7 +22,6 @@ IGNORED = {
     ("02_init_the_process_group.ipynb", "backends"),  # which ones torch was built with
     ("03_solutions.ipynb", "replay-3-2"),  # frames and durations follow the clock
     # times
-    ("07_get_stuck_and_get_out.ipynb", "cost"),
     ("10_measure_time.ipynb", "wrong-table"),
     ("10_measure_time.ipynb", "faults-table"),
     ("10_measure_time.ipynb", "fit"),

@@ -13,6 +13,6 @@ __all__, __getattr__ = opened(
         "branches": ("condition", "leaves_before", "never_came", "responsible"),
         "command": ("read_command",),
         "finding": ("Finding",),
-        "reading": ("read_notebook", "read_source"),
+        "reading": ("CellReader", "read_notebook", "read_source"),
     },
 )

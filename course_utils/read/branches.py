@@ -75,7 +75,7 @@ def condition(branch: ast.If, line: int) -> str:
 
 def never_came(call: str) -> str:
     """Say what ranks left out, and who has to call it."""
-    if "." in call:  # work.wait() and the like
+    if "." in call or call.startswith("wait"):  # work.wait() and the like
         return "took no part in what is waited for"
     who = "every rank" if call in WHOLE_WORLD else "every rank of the group"
     return f"never came to {call}; {who} has to call it"

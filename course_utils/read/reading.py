@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
+from course_utils.read.branches import parsed
 from course_utils.read.finding import Finding
 from course_utils.read.rules import RULES
 from course_utils.read.source import Source
@@ -21,27 +23,34 @@ def read_source(text: str) -> list[Finding]:
 
 
 def read_notebook(text: str) -> Iterator[tuple[int, Finding]]:
-    """Yield what goes wrong in the cells of a notebook, and the number of the cell.
-
-    Cells are read one by one, each with the imports of those before.
-    """
-    imports: list[str] = []
-    cells = [c for c in json.loads(text)["cells"] if c["cell_type"] == "code"]
-    for number, cell in enumerate(cells, 1):
-        source = plain("".join(cell["source"]))
-        try:
-            tree = ast.parse(source)
-        except SyntaxError:  # another language, as under %%bash
-            continue
-        head = "; ".join(imports)
-        for finding in read_source(f"{head}\n{source}"):
-            yield number, Finding(finding.line - 1, *parts(finding))
-        imports += [ast.unparse(n) for n in tree.body if is_import(n)]
+    """Yield what goes wrong in the cells of a notebook, and the number of the cell."""
+    cells, reader = json.loads(text)["cells"], CellReader()
+    code = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
+    for number, cell in enumerate(code, 1):
+        for finding in reader.read(cell):
+            yield number, finding
 
 
-def parts(finding: Finding) -> tuple[str, str, str]:
-    """Return what a finding says beside the line."""
-    return finding.rule, finding.problem, finding.cure
+class CellReader:
+    """Read cells one by one, each with the imports of those before."""
+
+    def __init__(self) -> None:
+        self._imports: list[str] = []
+
+    def read(self, cell: str) -> list[Finding]:
+        """Return what goes wrong in a cell; nothing in one that is no Python."""
+        head, tree = "; ".join(self._imports), self.take(cell)
+        if tree is None:
+            return []
+        found = read_source(f"{head}\n{plain(cell)}")
+        return [replace(finding, line=finding.line - 1) for finding in found]
+
+    def take(self, cell: str) -> ast.Module | None:
+        """Keep the imports of a cell; return its tree, None for what is no Python."""
+        tree = parsed(plain(cell))
+        if tree is not None:
+            self._imports += [ast.unparse(n) for n in tree.body if is_import(n)]
+        return tree
 
 
 def is_import(node: ast.stmt) -> bool:

@@ -13,7 +13,7 @@ __all__, __getattr__ = opened(
         "causes": ("likely_cause",),
         "looking": ("Eyes", "arguments", "members", "sequences"),
         "report": (),
-        "stacks": ("seconds_of", "waiting_call"),
+        "stacks": ("idle_call", "seconds_of", "waiting_call"),
         "stall": ("Watched", "ask"),
         "states": ("POINT_TO_POINT", "RankState", "having", "lines", "wants"),
         "watch": ("REQUEST", "Watch"),

@@ -22,7 +22,16 @@ def likely_cause(states: dict[int, RankState], source: str) -> str:
     waiting = {r: states[r] for r in having(states, "waits")}
     if not waiting:
         return ""
-    for cause in (stopped, targets, roots, operations, groups, messages, absent):
+    for cause in (
+        stopped,
+        targets,
+        roots,
+        operations,
+        groups,
+        numbers,
+        messages,
+        absent,
+    ):
         found = cause(states, waiting, source)
         if found:
             return found
@@ -90,6 +99,15 @@ def groups(states, waiting, source) -> str:
     if len({s.group for s in collective}) > 1:
         return "the ranks call the collective on different groups"
     return ""
+
+
+def numbers(states, waiting, source) -> str:
+    """The GPUs are in different calls of one collective: somebody left one out."""
+    counted = {r: s.number for r, s in waiting.items() if s.number}
+    if len(set(counted.values())) < 2:
+        return ""
+    said = ", ".join(f"rank {rank} in number {n}" for rank, n in counted.items())
+    return f"the ranks are in different calls, so some left one out: {said}"
 
 
 def messages(states, waiting, source) -> str:

@@ -56,7 +56,10 @@ def stuck(
     hosts: of all ranks, where they run on several.
     """
     if errors:
-        said = [f"{tag(ranks)} {text}" for ranks, text in merge(errors)]
+        said = []
+        for ranks, text in merge(errors):
+            at = host_of(ranks, hosts)
+            said.append(f"{tag(ranks)} {f'on {at}: ' if at else ''}{text}")
         left = {r: s for r, s in states.items() if s.kind != "failed"}
         return "\n".join([*said, *indent("\n".join(lines(left)))])
     cause = likely_cause(states, source)
@@ -69,9 +72,20 @@ def stuck(
 
 
 def on_hosts(ranks: list[int], hosts: list[str] | None) -> str:
-    """Say where ranks run, as in ", on node2"; "" on one host."""
-    named = list(dict.fromkeys(hosts[rank] for rank in ranks)) if hosts else []
+    """Say where ranks run, as in ", on node2"; "" on one host, or where unknown."""
+    named = names_of(ranks, hosts)
     return f", on {', '.join(named)}" if named else ""
+
+
+def host_of(ranks: list[int], hosts: list[str] | None) -> str:
+    """Return the host where ranks run; "" for several, and where all run on one."""
+    named = names_of(ranks, hosts)
+    return named[0] if len(named) == 1 else ""
+
+
+def names_of(ranks: list[int], hosts: list[str] | None) -> list[str]:
+    """Return the hosts where ranks run, each once, as far as they are known."""
+    return list(dict.fromkeys(hosts[r] for r in ranks if hosts[r])) if hosts else []
 
 
 def interrupted(states: dict[int, RankState]) -> str:

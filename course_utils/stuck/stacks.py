@@ -21,6 +21,9 @@ CONCAT = "course_utils/concat/"
 GUARD = "course_utils/guard/comparison.py"
 POLLED = "course_utils/mpi_backend/work.py"  # where a wait for MPI stands
 PARALLEL = "torch/nn/parallel/distributed.py"
+DTENSOR = "torch/distributed/tensor/_api.py"
+OPERATORS = "torch/_ops.py"
+FUNCTIONAL = "_c10d_functional."  # operators of functional collectives
 WAITING = ("wait", "get", "multi_get")
 DISTRIBUTED = ("torch._C._distributed_c10d", "torch.distributed")
 
@@ -61,8 +64,9 @@ def idle_call(
     """Name what a thread that does not compute waits in, where torch is the reason.
 
     These meet other ranks inside C++: the constructor and the backward pass of
-    DistributedDataParallel, functional collectives, ``wait`` of async work. The same
-    functions compute at other times, so an idle thread has to be seen as well.
+    DistributedDataParallel, functional collectives, also within what torch.compile
+    made, DTensors, ``wait`` of async work. The same functions compute at other times,
+    so an idle thread has to be seen as well.
 
     inner: the innermost frame; library: those inside the learner's innermost frame.
     """
@@ -76,12 +80,24 @@ def idle_call(
         if path.endswith(PARALLEL):
             name = frame.f_code.co_name
             return "DistributedDataParallel" if name == "__init__" else name, frame
+        if path.endswith(DTENSOR) and not frame.f_code.co_name.startswith("_"):
+            return frame.f_code.co_name, frame
     for frame, path in reversed(list(zip(library, paths, strict=True))):
         if "/torch/distributed/" in path:
             return frame.f_code.co_name, frame
         if frame.f_code.co_name == "_engine_run_backward":
             return "backward", frame
-    return "", None
+    return operator(library[-1]), None
+
+
+def operator(frame: FrameType) -> str:
+    """Name the operator of functional collectives that a frame runs; "" if none."""
+    if not frame.f_code.co_filename.replace("\\", "/").endswith(OPERATORS):
+        return ""
+    name = str(
+        frame.f_locals.get("self")
+    )  # as in "_c10d_functional.wait_tensor.default"
+    return name.split(".")[1] if name.startswith(FUNCTIONAL) else ""
 
 
 def wait_in(inner: FrameType) -> str:

@@ -39,6 +39,8 @@ class RankState:
         not answer, and nobody knows why) or "absent" (the cell did not run there).
     call, peers, group: of a rank that waits, the collective it is in, the ranks
         it names, and the ranks of its sub-group, None for all.
+    number: of the collective among those of its group, where a GPU is in it, which may
+        be far behind the script; else 0.
     line, text: where it is in the cell, from 1; 0 and "" where that is unknown.
     outer: the line of the cell from which it was called, outside all functions.
     file: in which the line stands, where that is no cell.
@@ -51,6 +53,7 @@ class RankState:
     call: str = ""
     peers: dict[str, int] = field(default_factory=dict)
     group: tuple[int, ...] | None = None
+    number: int = 0
     line: int = 0
     text: str = ""
     outer: int = 0
@@ -77,10 +80,12 @@ class RankState:
     @property
     def name(self) -> str:
         """The call with the ranks it names, as in "broadcast(src=0)"."""
-        inside = ", ".join(f"{k}={v}" for k, v in self.named.items())
+        inside = [f"{k}={v}" for k, v in self.named.items()]
         if self.group is not None:
-            inside += f"{', ' if inside else ''}group of {these_ranks(self.group)}"
-        return f"{self.call}({inside})" if inside else self.call
+            inside.append(f"group of {these_ranks(self.group)}")
+        if self.number:
+            inside.append(f"number {self.number}")
+        return f"{self.call}({', '.join(inside)})" if inside else self.call
 
     @property
     def place(self) -> str:

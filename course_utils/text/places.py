@@ -13,6 +13,7 @@ LIBRARIES = {
     for path in (OURS, sys.prefix, *sysconfig.get_paths().values())
     if path
 }
+GENERATED = "torchinductor_"  # in the folder of what torch.compile wrote
 
 
 def is_cell(filename: str) -> bool:
@@ -26,7 +27,8 @@ def is_own(filename: str) -> bool:
     if not filename or filename.startswith("<") or is_cell(filename):
         return False
     path = os.path.realpath(filename)
-    return not any(path.startswith(library) for library in LIBRARIES)
+    written = GENERATED in path
+    return not written and not any(path.startswith(library) for library in LIBRARIES)
 
 
 def own_places(filenames: list[str]) -> list[int]:

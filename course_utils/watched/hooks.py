@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable
 
+from course_utils.watched import launchers
 from course_utils.watched import meeting as meetings
 from course_utils.watched.sentry import Sentry
 
@@ -63,6 +65,9 @@ def around_groups(sentry: Sentry) -> None:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError:  # which torch tells
             given = {}
+        launchers.complete(os.environ)
+        if lacking := launchers.lacking(given, os.environ):
+            raise ValueError(launchers.advice(lacking, os.environ))
         sentry.meet(meetings.of_arguments(given))
         return init(*args, **kwargs)
 
@@ -71,6 +76,10 @@ def around_groups(sentry: Sentry) -> None:
         sentry.remember()
         return destroy(*args, **kwargs)
 
-    for module in (dist, dist.distributed_c10d):
-        module.init_process_group = initialise
-        module.destroy_process_group = leave
+    for module in (dist, dist.distributed_c10d, dist.device_mesh):
+        for name, function in (
+            ("init_process_group", initialise),
+            ("destroy_process_group", leave),
+        ):
+            if hasattr(module, name):
+                setattr(module, name, function)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from course_utils.watched.options import Options
 
 TOGETHER = 2.0  # seconds in which all ranks have to have written the report
+LOOK = 0.05  # seconds between looks whether they have
 FLUSH = 0.5  # seconds for what stands in buffers
 STDERR = 2
 
@@ -39,18 +40,21 @@ class Leaving:
             self.say(f"{here} goes on; its threads:")
             faulthandler.dump_traceback(STDERR, all_threads=True)
 
-    def go(self, others_wrote: Callable[[], bool]) -> None:
+    def go(self, others_wrote: Callable[[], bool], last: bool = False) -> None:
         """End this process with exit code 1, once all ranks have written the report.
 
         A launcher that sees the first process end would end the others before. The
         main thread only waits for them: it is about to end.
-        others_wrote: tells whether they have.
+        others_wrote: tells whether they have; last: whether the others need this
+            process to learn it.
         """
         if self._choice != "end" and not self.by_itself:
             return
         limit = time.monotonic() + TOGETHER
         while time.monotonic() < limit and not others_wrote():
-            time.sleep(0.05)
+            time.sleep(LOOK)
+        if last:
+            time.sleep(FLUSH)
         if threading.current_thread() is threading.main_thread():
             return
         if self.by_itself:

@@ -6,7 +6,14 @@ import time
 from types import FrameType, SimpleNamespace, TracebackType
 from typing import Any
 
-from course_utils.stuck import Eyes, arguments, seconds_of, sequences, waiting_call
+from course_utils.stuck import (
+    Eyes,
+    arguments,
+    idle_call,
+    seconds_of,
+    sequences,
+    waiting_call,
+)
 from course_utils.text import file_named, own_places
 from course_utils.watched.recorder import Recorder
 
@@ -41,7 +48,10 @@ class Lookout:
         """
         on_gpu = self._recorder.look()
         if on_gpu is not None:
-            return {**on_gpu, "begun": sequences()}
+            begun = sequences()
+            if on_gpu["number"]:
+                begun[on_gpu["group_name"]] = on_gpu["number"]
+            return {**on_gpu, "begun": begun}
         frames = self._eyes.frames()
         place = [(id(frame), frame.f_lasti) for frame in frames]
         cpu, begun = seconds_of(self._eyes.main), sequences()
@@ -98,7 +108,10 @@ def of_error(tb: TracebackType | None) -> dict[str, Any]:
     names = [frame.f_code.co_filename for frame in frames]
     own = own_places(names)
     inner = frames[own[-1]] if own else None
-    call, frame = waiting_call(frames[own[-1] + 1 :] if own else frames, inner)
+    library = frames[own[-1] + 1 :] if own else frames
+    call, frame = waiting_call(library, inner)
+    if not call and frames:
+        call, frame = idle_call(frames[-1], library)
     way = [(names[i], lines[i]) for i in own[::-1]]
     return {"call": call, **arguments(frame), **placed(way)}
 

@@ -9,7 +9,7 @@ from course_utils.watched import meeting as meetings
 from course_utils.watched.board import Board
 from course_utils.watched.leaving import TOGETHER, Leaving
 from course_utils.watched.options import Options
-from course_utils.watched.verdict import state_of
+from course_utils.watched.verdict import hosts_of, state_of
 from course_utils.watched.words import name_of, of_death
 
 
@@ -25,16 +25,21 @@ def publish(left: dict[str, Any], ending: str, options: Options) -> None:
 
     left: what stood on its page; ending: how it ended.
     """
-    text = of_death(meetings.read(left["meeting"]).rank, ending, state_of(left["told"]))
-    Leaving(options).say(text)
+    at, last = meetings.read(left["meeting"]), state_of(left["told"])
+    board = hosts = None
     try:
         board = board_of(left)
-        if board is None:
-            return
-        board.tell({**left["told"], "kind": "died", "ending": ending})
-        board.announce({"text": text})
-        until_written(board, text)
+        hosts = board and hosts_of(board.everyone(), at.world_size)
     except RuntimeError:  # the store is gone: it was this rank's own
+        pass
+    text = of_death(at.rank, ending, last, hosts)
+    Leaving(options).say(text)
+    try:
+        if board is not None:
+            board.tell({**left["told"], "kind": "died", "ending": ending})
+            board.announce({"text": text})
+            until_written(board, text)
+    except RuntimeError:
         return
 
 

@@ -48,7 +48,6 @@ class Recorder:
             "kind": "waits",
             "waited": time.monotonic() - self._since,
             "group": None if world else ranks_of(dump, about["group_name"]),
-            "peers": {},
             "line": line,
             "file": file_named(path) if path else "",
         }

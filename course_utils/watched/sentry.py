@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 from course_utils.stuck import having, sequences
+from course_utils.watched import keeping
 from course_utils.watched import meeting as meetings
 from course_utils.watched.board import Board
 from course_utils.watched.leaving import Leaving
@@ -17,6 +17,7 @@ from course_utils.watched.lookout import Lookout
 from course_utils.watched.options import Options
 from course_utils.watched.page import Page
 from course_utils.watched.verdict import SURE, Observed, Suspicion
+from course_utils.watched.voice import Voice
 from course_utils.watched.words import name_of, of_failure, of_stuck
 
 JUDGES = 8  # ranks that read what all ranks tell, at one time
@@ -30,37 +31,38 @@ class Sentry:
     """Watch this rank, tell the others, and heed what they tell."""
 
     def __init__(self, options: Options, page: Page | None = None) -> None:
-        self.options, self.page = options, page
-        self.meeting = meetings.of_environment()
-        self.board: Board | None = None
+        self.options = options
+        self._voice = Voice(page)
         self._lookout = Lookout()
         self._observed: Observed | None = None
         self._suspicion: Suspicion | None = None
         self._leaving = Leaving(options)
         self._early = max(options.patience - SURE, options.patience / 2)
-        self._told: dict[str, Any] = {}
         self._last: dict[str, Any] | None = None  # the state of a rank that has ended
-        self._beat = 0
         self._begun: dict[str, int] = {}
-        self._reported = ""
+        self._store: Any = None  # that this rank keeps for all, once its group is gone
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watched", daemon=True)
 
+    @property
+    def board(self) -> Board | None:
+        """Where this rank meets the others; None while nobody listens there."""
+        return self._voice.board
+
     def start(self) -> None:
         """Begin to watch."""
-        self._told = {"kind": "runs", "waited": 0, "beat": 0}
-        self._note()
+        self._voice.note()
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopped.wait(PERIOD if self._beat else 0):
+        while not self._stopped.wait(PERIOD if self._voice.beat else 0):
             try:
                 with self._lock:
                     self._once()
             except RuntimeError:  # the store is gone; perhaps another one comes
-                self.board = None
+                self._voice.board = None
 
     def _stop(self) -> None:
         """Stop watching: a thread that is in C++ when Python ends would abort it."""
@@ -72,51 +74,33 @@ class Sentry:
         if self.board is None:
             self._join()
         state = self._last or self._lookout.look()
-        self._tell(state)
+        self._voice.tell(state)
         if self.board is None:
             return
         for what in self.board.news():
             self._heed(what)
         if state["kind"] == "waits" and state["waited"] > self._early:
             turns = -(-self.board.world_size // JUDGES)
-            if (self._beat + self.board.rank) % turns == 0:
+            if (self._voice.beat + self.board.rank) % turns == 0:
                 self._judge()
 
     def _join(self) -> None:
-        """Go to the store where the ranks meet, once there is one."""
-        at = self.meeting or meetings.of_group()
-        if at is None or at.world_size < 2 or at.rank < 0:
-            return
-        store = at.store()
-        if store is not None:
-            self.meeting, self._lookout.port = at, at.port
-            self.board = Board(store, at.rank, at.world_size)
-            self._observed = Observed(at.world_size)
-
-    def _tell(self, state: dict[str, Any]) -> None:
-        self._beat += 1
-        about = {"pid": os.getpid(), "host": socket.gethostname()}
-        self._told = {**state, **about, "beat": self._beat}
-        self._note()
-        if self.board is not None:
-            self.board.tell(self._told)
-
-    def _note(self) -> None:
-        """Leave what the process above needs, should this one end now."""
-        if self.page is not None:
-            at = self.meeting.written() if self.meeting else ""
-            said = bool(self._reported)
-            self.page.write({"meeting": at, "told": self._told, "reported": said})
+        if self._voice.join():
+            self._lookout.port = self._voice.meeting.port
+            self._observed = Observed(self.board.world_size)
 
     def remember(self) -> None:
-        """Keep the sequence numbers of groups that are about to be destroyed."""
+        """Keep what is needed of groups that are about to be destroyed."""
         self._begun.update(sequences())
+        if self.board is not None:
+            self._store = keeping.own_store(self.board.rank) or self._store
 
     def meet(self, at: meetings.Meeting | None) -> None:
         """Take the store of a process group that is about to be initialised."""
-        if at is not None and at.rank >= 0 and at != self.meeting:
+        self._store = None  # it may be at the same port
+        if at is not None and at.rank >= 0 and at != self._voice.meeting:
             with self._lock:
-                self.meeting, self.board = at, None
+                self._voice.meet(at)
 
     def _judge(self) -> None:
         """Find out whether this rank waits in vain; if so, say it to all.
@@ -132,42 +116,65 @@ class Sentry:
             if self._suspicion is None or not self._suspicion.same(seen):
                 self._suspicion = seen
         else:
-            self._publish(of_stuck(self._observed.states(), self.options.patience))
+            self._publish(self._stuck(self.options.patience))
+
+    def _stuck(self, patience: float) -> str:
+        return of_stuck(self._observed.states(), patience, self._observed.hosts())
 
     def _publish(self, text: str) -> None:
         """Announce a report, unless it was, or another rank is about to."""
-        if text == self._reported:
+        at = self.board
+        if at is None or text == self._voice.reported:
             return
-        if self.board.claim(name_of(text)):
-            self.board.announce({"text": text})
+        if at.claim(name_of(text)):
+            at.announce({"text": text})
         limit = time.monotonic() + SETTLE
-        while not self._reported and time.monotonic() < limit:
-            for what in self.board.news():
+        while not self._voice.reported and time.monotonic() < limit:
+            for what in at.news():
                 self._heed(what)
             time.sleep(PERIOD / 10)
 
     def _heed(self, what: dict[str, Any]) -> None:
         """Write a report that concerns all, and go the way that was chosen."""
-        if what["text"] != self._reported:
-            self._reported = what["text"]
-            self._note()
+        if what["text"] != self._voice.reported:
+            self._voice.reported = what["text"]
+            self._voice.note()
             self._leaving.write(what["text"])
-            self.board.acknowledge(name_of(what["text"]))
-            self._leaving.go(self._others_wrote())
+            if self._last is None or self._last["kind"] not in GONE:
+                self.board.acknowledge(name_of(what["text"]))
+            self._leaving.go(self._others_wrote(), last=self._keeps_store())
 
     def _others_wrote(self) -> Callable[[], bool]:
         """Return a function that tells whether all ranks that can have written it."""
-        told = self.board.everyone().values()
-        able = self.board.world_size - sum(state["kind"] in GONE for state in told)
-        name = name_of(self._reported)
-        return lambda: self.board.acknowledged(name) >= able
+        at, name = self.board, name_of(self._voice.reported)
+        gone = sum(state["kind"] in GONE for state in at.everyone().values())
+        return lambda: at.acknowledged(name) >= at.world_size - gone
+
+    def _keeps_store(self) -> bool:
+        """Tell whether the board goes with this process."""
+        return (self._store or keeping.own_store(self.board.rank)) is not None
 
     def finish(self) -> None:
         """Tell that the script has ended well on this rank."""
         here = os.getpid() == self._pid  # and not in a process that the script forked
         if here and self._last is None:
             self._end({"kind": "finished"})
+            try:
+                self._outlast()
+            except RuntimeError:  # the store is gone
+                pass
             self._stop()
+
+    def _outlast(self) -> None:
+        """Keep the store of this rank until the others have ended, too."""
+        begun, at = time.monotonic(), self.board
+        if at is None or not self._keeps_store():
+            return
+        while not self._stopped.wait(keeping.PERIOD):
+            with self._lock:
+                self._observed.update(at.everyone())
+            if not keeping.going_on(self._observed, at.rank, begun):
+                return
 
     def _end(self, state: dict[str, Any]) -> None:
         with self._lock:
@@ -176,9 +183,9 @@ class Sentry:
             try:
                 if self.board is None:
                     self._join()
-                self._tell(self._last)
+                self._voice.tell(self._last)
             except RuntimeError:
-                self.board = None
+                self._voice.board = None
 
     def fail(self, block: str, state: dict[str, Any], broken: bool) -> None:
         """Tell that the script has ended with an error, and report it with the others.
@@ -192,26 +199,29 @@ class Sentry:
         self._leaving.by_itself = True
         self._end({**state, "kind": kind, "error": block})
         try:
-            if self.board is not None:
-                self._report(block, kind == "waits")
+            self._report(block, kind == "waits")
         except RuntimeError:  # the store is gone
             pass
         self._stop()
 
     def _report(self, block: str, broken: bool) -> None:
+        at = self.board
+        if at is None:
+            return
         begun, limit = time.monotonic(), REASON if broken else SETTLE
         while time.monotonic() - begun < limit:
             time.sleep(PERIOD / 2)
             with self._lock:
-                if self._reported:
+                if self._voice.reported:
                     return
-                self._observed.update(self.board.everyone())
+                self._observed.update(at.everyone())
             settled = time.monotonic() - begun > 2 * SETTLE
             if broken and settled and self._reason():
                 with self._lock:
-                    return self._publish(of_stuck(self._observed.states(), 0))
+                    return self._publish(self._stuck(0))
+        seen = self._observed
         with self._lock:
-            self._publish(of_failure(self._observed.states(), self.board.rank, block))
+            self._publish(of_failure(seen.states(), at.rank, block, seen.hosts()))
 
     def _reason(self) -> bool:
         """Tell whether a rank ended, which explains a broken connection."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
 
 from course_utils.watched.hooks import around_groups, when_imported
+from course_utils.watched.launchers import complete
 from course_utils.watched.options import Options
 from course_utils.watched.page import Page
 from course_utils.watched.sentry import Sentry
@@ -47,6 +49,7 @@ def watch(options: Options, page: Page | None = None) -> Sentry | None:
     """Watch as soon as torch is imported; return None if something does already."""
     if any(thread.name == "watched" for thread in threading.enumerate()):
         return None
+    complete(os.environ)
     sentry = Sentry(options, page)
 
     def begin() -> None:

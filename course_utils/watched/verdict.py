@@ -79,6 +79,10 @@ class Observed:
         missed(found, self.told)
         return found
 
+    def hosts(self) -> list[str] | None:
+        """Return the host of every rank; see `hosts_of`."""
+        return hosts_of(self.told, self.world_size)
+
     def suspicion(self, patience: float) -> Suspicion:
         """Return which ranks seem to wait for what cannot come any more."""
         states = self.states()
@@ -89,6 +93,12 @@ class Observed:
         return Suspicion(stuck, ended, beats, time.monotonic())
 
 
+def hosts_of(told: dict[int, dict[str, Any]], world_size: int) -> list[str] | None:
+    """Return the host of every rank, "" where it is not known; None for one host."""
+    found = [told.get(rank, {}).get("host", "") for rank in range(world_size)]
+    return found if len({*found} - {""}) > 1 else None
+
+
 def state_of(told: dict[str, Any]) -> RankState:
     """Return the state that a rank tells."""
     group = told.get("group")
@@ -97,6 +107,7 @@ def state_of(told: dict[str, Any]) -> RankState:
         call=told.get("call", ""),
         peers=told.get("peers", {}),
         group=tuple(group) if group else None,
+        number=told.get("number", 0),
         line=told.get("line", 0),
         file=told.get("file", ""),
         way=tuple((path, line) for path, line in told.get("way", ())),

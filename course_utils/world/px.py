@@ -13,7 +13,8 @@ from ipyparallel.client.magics import ParallelMagics
 from IPython import get_ipython
 from IPython.core import magic_arguments
 
-from course_utils.text import parse_ranks
+from course_utils.read import CellReader
+from course_utils.text import paragraph, parse_ranks
 from course_utils.world.before_launch import let_px_stand_below_comments
 from course_utils.world.cell_lines import PX
 from course_utils.world.ending import fail
@@ -34,6 +35,7 @@ class RankMagics(ParallelMagics):
     def __init__(self, shell, ranks: Ranks) -> None:
         super().__init__(shell, ranks.view)
         self.ranks = ranks
+        self._reader = CellReader()
         self._alone = False  # whether a cell shows nothing but what its ranks say
         self._last: tuple[list[int], str] = [], ""  # ranks and code of `last_result`
         self.magics["cell"]["px"] = self.by_rank
@@ -75,6 +77,7 @@ class RankMagics(ParallelMagics):
     ):
         """Run code on the ranks; show what they said, or raise `RankError`."""
         self.ranks.check_alive()
+        self._hint(cell)
         targets = self.ranks.ranks_of(self.view.targets)
         result = self.view.execute(cell, silent=False, block=False)
         self.last_result, self._last = result, (targets, cell)
@@ -84,6 +87,17 @@ class RankMagics(ParallelMagics):
             return result
         self._show(result, targets, cell)
         return None
+
+    def _hint(self, cell: str) -> None:
+        """Print what goes wrong in a cell as far as it can be read, if asked for.
+
+        The cell runs all the same.
+        """
+        if not self.ranks.hints:
+            self._reader.take(cell)
+            return
+        for found in self._reader.read(cell):
+            print(paragraph(f"hint, line {found}"))
 
     def result(self, line: str = ""):
         """Wait for the last ``%%px --noblock``, and show by rank what it said."""

@@ -45,6 +45,7 @@ def launch(
     profile: str | None = None,
     hosts: Sequence[str] | None = None,
     start_timeout: float = 120,
+    hints: bool = False,
 ) -> Ranks:
     """Start `world_size` processes, the ranks of one process group.
 
@@ -71,6 +72,9 @@ def launch(
         over ssh, or by MPI with engines="mpi".
     start_timeout: seconds until every rank must have started; a queue of a cluster
         may need more.
+    hints: before a `%%px` cell runs, print what goes wrong in it between ranks, as far
+        as that can be read from its source; see `course_utils.read`. `ranks.hints`
+        changes it.
 
     Raises ValueError or TypeError for arguments that cannot work, and ImportError for
     a second course_utils on the path, before anything starts, and StartError, leaving
@@ -99,7 +103,7 @@ def launch(
             cluster = choose_cluster(world_size, engines, profile, hosts, ON_RANKS)
         patience = min(patience, BEFORE * timeout)  # a time-out names nobody
         settings = Settings(
-            backend if init else None, guard, timeout, patience, start_timeout
+            backend if init else None, guard, timeout, patience, start_timeout, hints
         )
         return start(cluster, settings)
 
@@ -112,6 +116,7 @@ class Settings(NamedTuple):
     timeout: float
     patience: float
     start_timeout: float
+    hints: bool
 
 
 def start(cluster: Forked | HandedOver, settings: Settings) -> Ranks:
@@ -125,6 +130,7 @@ def start(cluster: Forked | HandedOver, settings: Settings) -> Ranks:
         with waiting(cluster):
             cluster.start(settings.start_timeout)
         ranks = Ranks(cluster, settings.guard, settings.timeout, settings.patience)
+        ranks.hints = settings.hints
         setup.make_world(ranks, settings.backend)
     except RankError as error:
         cluster.stop()

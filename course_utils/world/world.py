@@ -21,6 +21,7 @@ class World(Control):
     """Engines that are ranks, and what `launch` was told about them.
 
     backend: of the default process group; None where that is the learner's.
+    hints: whether a cell is read before it runs, and what is found is printed.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class World(Control):
         self.guard, self.timeout, self.patience = guard, timeout, patience
         self.backend: str | None = None
         self.device = "cpu"
+        self.hints = False
         self.stopped = False
 
     def watch(

@@ -16,16 +16,24 @@ from course_utils.export import notebook
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 FEW, SOAK = ("07",), pytest.mark.soak  # the one with faults
+WATCHED = ("12",)  # as the lesson says
+WATCH = ("-m", "course_utils.watched", "--guard")
 LIMIT = 240  # seconds for one lesson
 TAG = re.compile(r"\[ranks? ([\d–, ]+)\](?: (.*))?")
 UNLIKE = {}  # cells whose output is another in a script: (lesson, cell), and why
 
 
-def torchrun(path: Path, folder: Path, processes: int = 4) -> list[str]:
-    """Run a script in another folder; return what every rank printed."""
+def torchrun(
+    path: Path, folder: Path, processes: int = 4, watch: tuple[str, ...] = ()
+) -> list[str]:
+    """Run a script in another folder; return what every rank printed.
+
+    watch: what stands between Python and the script.
+    """
     command = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
     command += [f"--nproc-per-node={processes}", "--redirects=3"]
-    command += [f"--log-dir={folder}", "--standalone", sys.executable, str(path)]
+    command += [f"--log-dir={folder}", "--standalone"]
+    command += [sys.executable, *watch, str(path)]
     away = folder / "elsewhere"
     away.mkdir()
     names = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
@@ -88,7 +96,8 @@ def test_a_lesson_under_torchrun(lesson, tmp_path):
     assert main(["export", str(lesson), "-o", str(target), "--mark"]) == 0
     cells = [c for c in nbformat.read(lesson, 4).cells if c.cell_type == "code"]
     names = {cell.id for cell in cells} | {"end of the lesson"}
-    printed = [by_cell(text, names) for text in torchrun(target, tmp_path)]
+    watch = WATCH if lesson.name[:2] in WATCHED else ()
+    printed = [by_cell(text, names) for text in torchrun(target, tmp_path, watch=watch)]
     world_size = next(notebook.all_worlds(notebook.read(lesson))).world_size
     seen = 0
     for cell in filter(compared, cells):

@@ -35,8 +35,14 @@ FEW = {
         ],
     ),
     "watched.py": (
-        "--runs 1 --ranks 2",
-        ["look_max_ms", "report_after_patience_s", "watched_over_bare"],
+        "--runs 1 --ranks 2 --jobs 1",
+        [
+            "end_after_report_s",
+            "held_ms",
+            "look_max_ms",
+            "report_after_patience_s",
+            "watched_over_bare",
+        ],
     ),
     "growth.py": (
         "--runs 1 --sizes 2",

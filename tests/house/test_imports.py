@@ -95,6 +95,7 @@ FLOOR = {  # a folder's entry holds for every module in it that has none
     "world.variables": "rank",
     "watched": "rank",
     "watched.flight": "pure",
+    "watched.launchers": "pure",
     "watched.options": "pure",
     "watched.page": "pure",
     "watched.verdict": "pure",

@@ -36,6 +36,12 @@ WRONG = {  # by rule: sources, and the line that is flagged, counted behind HEAD
             "else:\n    dist.barrier()\n    dist.all_reduce(x)",
             1,
         ),
+        (
+            "def f():\n    if is_main_process():\n        dist.broadcast(x, 0)\n"
+            "        dist.gather(x, room)\n    else:\n        dist.gather(x)\n"
+            "        dist.broadcast(x, 0)",
+            2,
+        ),
     ],
     "loop": [
         ("for step in range(2 + (rank == 0)):\n    dist.all_reduce(x)", 1),
@@ -98,6 +104,7 @@ WRONG = {  # by rule: sources, and the line that is flagged, counted behind HEAD
     "objects": [
         ("import requests\ndist.broadcast_object_list([requests.get(url)], src=0)", 2),
         ("import pickle\no = pickle.load(f)\ndist.all_gather_object(out, o)", 3),
+        ("text = input()\ndist.all_gather_object(out, eval(text))", 2),
     ],
     "gradient": [
         (
@@ -139,6 +146,10 @@ RIGHT = {
         "else:\n    dist.all_reduce(y)\n    dist.barrier()",
         "if rank == 0:\n    dist.send(x, 1)\n    dist.recv(x, 1)\n"
         "else:\n    dist.recv(x, 0)\n    dist.send(x, 0)",
+        "if rank == 0:\n    dist.all_reduce(x, group=a)\n    dist.barrier()\n"
+        "else:\n    dist.barrier()\n    dist.all_reduce(x, group=b)",
+        "if world_size > 2:\n    dist.barrier()\n    dist.all_reduce(x)\n"
+        "else:\n    dist.all_reduce(x)\n    dist.barrier()",
     ],
     "loop": [
         "for src in range(world_size):\n    dist.broadcast(x, src=src)",
@@ -177,6 +188,8 @@ RIGHT = {
         "local_rank = int(os.environ['LOCAL_RANK'])\nmodel.to(local_rank)",
         "def demo(rank, world_size):\n    model.to(rank)",
         "model.to(rank % torch.cuda.device_count())",
+        "import torch.multiprocessing as mp\ndef main(index):\n"
+        "    torch.cuda.set_device(dist.get_rank())\nmp.spawn(main, nprocs=4)",
         "x.to(torch.float32)",
     ],
     "wait": [
@@ -198,6 +211,8 @@ RIGHT = {
     "objects": [
         "dist.all_gather_object(out, {'loss': 1.0})",
         "import requests\nr = requests.get(url)\ndist.broadcast(torch.tensor(3), 0)",
+        "import requests\nr = requests.get(url).text\ndist.all_gather_object(out, r)",
+        "line = input()\ndist.broadcast_object_list([len(line)], src=0)",
     ],
     "gradient": [
         "dist.all_gather(out, z)\nout[rank] = z\nloss = f(torch.cat(out))\n"
@@ -238,6 +253,7 @@ def test_its_twin_is_not(rule, source):
 
 def test_every_rule_has_both():
     assert list(WRONG) == list(RIGHT)
+    assert all(len(twins) >= 3 for twins in RIGHT.values())
     assert len(WRONG) == len(RULES)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import pytest
 from jobs import Jobs
 
+from course_utils.watched import leaving
+
 HEAD = """\
 import os, sys, threading, time
 import torch
@@ -39,6 +41,50 @@ def test_the_job_ends_with_every_rank_s_report(jobs):
     job = jobs.run(HEAD + "\n" + INIT + STUCK, 3, "--patience 1")
     assert all(REPORT in text for text in job.err)
     assert 1 in job.codes and 0 not in job.codes
+
+
+def test_every_rank_ends_by_itself_soon_after_the_report(jobs):
+    """Nobody ends the others: as under srun, which lets them go on."""
+    job = jobs.run(HEAD + "\n" + INIT + STUCK, 3, "--patience 1", launcher="srun")
+    assert all(REPORT in text for text in job.err), job.err
+    assert job.codes == [1, 1, 1]
+    assert leaving.TOGETHER + leaving.FLUSH < 3, "all that a rank waits for before"
+    assert job.after < 30, "5 s are promised, and measured by benchmarks/watched.py"
+
+
+def test_rank_0_leaves_early_and_takes_the_store_along(jobs):
+    """As under srun, where the store of the group is in the process of rank 0."""
+    early = "if rank == 0:\n    sys.exit()\ndist.barrier()\n"
+    job = jobs.run(HEAD + "\n" + INIT + early, 3, "--patience 1", launcher="srun")
+    for text in job.err[1:]:
+        assert "stuck: ranks 1–2 wait for rank 0\n" in text, job.err
+        assert "[rank 0] finished without calling it" in text
+    assert job.codes == [1, 1, 1]
+
+
+@pytest.mark.parametrize("destroy", ["dist.destroy_process_group()", ""])
+def test_rank_0_waits_for_the_others_where_it_has_the_store(jobs, destroy):
+    script = f"{HEAD}{INIT}dist.barrier()\ntime.sleep(rank)\n{destroy}\nprint('done')\n"
+    job = jobs.run(script, 3, "--patience 1", launcher="srun")
+    assert (job.codes, job.out, job.err) == ([0] * 3, ["done\n"] * 3, [""] * 3)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "words"),
+    [
+        ("mpiexec", "which mpiexec does not set: before it, export MASTER_ADDR=HOST"),
+        ("", "which are not set: start the script with torchrun"),
+    ],
+)
+def test_where_to_meet_has_to_be_said(jobs, launcher, words):
+    job = jobs.run(HEAD + INIT, 2, launcher=launcher)
+    for text in job.err:
+        said = next(
+            line for line in text.splitlines() if "init_process_group needs" in line
+        )
+        assert said.startswith("ValueError: init_process_group needs")
+        assert "MASTER_ADDR" in said and words in said
+    assert job.codes == [1, 1]
 
 
 def test_what_was_printed_before_is_not_lost(jobs):
@@ -82,7 +128,7 @@ def test_ranks_that_no_launcher_told_where_to_meet(jobs, method, tmp_path):
     init = f"dist.init_process_group('gloo', init_method='{at}', "
     init += "rank=int(os.environ['MY_RANK']), world_size=3)\n"
     script = HEAD + init + INIT.partition("\n")[2] + "\n" + STUCK
-    job = jobs.run(script, 3, "--patience 1", launcher=False)
+    job = jobs.run(script, 3, "--patience 1", launcher="")
     assert all(REPORT in text for text in job.err), job.err
 
 

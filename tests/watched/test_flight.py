@@ -8,7 +8,8 @@ import sys
 import pytest
 from torch import distributed as dist
 
-from course_utils.watched import flight, recorder
+from course_utils.watched import flight, lookout, recorder, words
+from course_utils.watched.verdict import Observed
 
 pytestmark = pytest.mark.unit
 
@@ -59,13 +60,23 @@ def test_what_gloo_runs_is_left_to_the_stack():
 def test_a_collective_is_named_with_the_lines_of_the_user():
     assert flight.called(entry(0)) == {
         "call": "all_reduce",
+        "peers": {},
+        "number": 1,
         "group_name": "0",
         "way": [("/home/me/losses.py", 7), ("/home/me/train.py", 30)],
     }
     base = entry(0, profiling_name="nccl:_all_gather_base")
     assert flight.called(base)["call"] == "all_gather_base"
-    assert flight.called(entry(0, profiling_name="nccl:recv 0<-1"))["call"] == "recv"
     assert flight.called(entry(0, frames=[]))["way"] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "call", "peers"),
+    [("recv 0<-1", "recv", {"group_src": 1}), ("send 3->2", "send", {"group_dst": 2})],
+)
+def test_a_message_is_named_with_the_other_side(name, call, peers):
+    seen = flight.called(entry(0, profiling_name=f"nccl:{name}"))
+    assert (seen["call"], seen["peers"], seen["number"]) == (call, peers, 0)
 
 
 def test_two_collectives_are_not_the_same():
@@ -126,3 +137,59 @@ def test_a_collective_that_goes_on_is_waited_in(monkeypatch):
 def test_nobody_asks_the_recorder_where_there_is_no_gpu():
     assert not recorder.uses_gpus()
     assert recorder.Recorder(lambda: 1 / 0).look() is None
+
+
+def states(monkeypatch, dumps: dict[int, dict], others: dict[int, dict]):
+    """Return what all ranks tell whose recorders hold these dumps, seconds later."""
+    now = [100.0]
+    monkeypatch.setattr(recorder, "uses_gpus", lambda: True)
+    monkeypatch.setattr(recorder.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(lookout, "sequences", dict)
+    seen = Observed(len(dumps) + len(others))
+    outs = {rank: lookout.Lookout() for rank in dumps}
+    for rank, out in outs.items():
+        out._recorder = recorder.Recorder(lambda rank=rank: dumps[rank])
+    for beat in range(3):
+        now[0] += 31
+        told = {rank: {**out.look(), "beat": beat} for rank, out in outs.items()}
+        seen.update(told | {r: {**o, "beat": beat} for r, o in others.items()})
+    assert seen.suspicion(30).stuck == {*dumps}
+    return seen.states()
+
+
+PAIR = {"7": {"name": "7", "desc": "undefined", "ranks": "[0, 1, 2]"}}
+
+
+def in_group(number: int, name: str = "all_reduce") -> dict:
+    """Return the dump of a rank that waits in a collective of a sub-group."""
+    more = {"process_group": ("7", "undefined"), "profiling_name": f"nccl:{name}"}
+    waiting = entry(number - 1, "scheduled", **more)
+    done = entry(number - 2, "completed", retired=True, **more)
+    return {"entries": [done, waiting], "pg_config": PAIR}
+
+
+def test_who_never_came_is_said_by_group_and_number(monkeypatch):
+    ended = {"kind": "finished", "waited": 0, "begun": {"7": 4}}
+    found = states(monkeypatch, {0: in_group(5), 1: in_group(5)}, {2: ended, 3: ended})
+    assert words.of_stuck(found, 30) == (
+        "stuck: ranks 0–1 wait for rank 2\n"
+        "  [ranks 0–1] wait in all_reduce(group of ranks 0–2, number 5) at line 7 of\n"
+        "    losses.py for 30 s\n"
+        "  [rank 2] finished without calling it\n"
+        "  [rank 3] finished\n"
+        "  likely cause: rank 2 left the script before all_reduce"
+    )
+
+
+def test_gpus_in_different_calls(monkeypatch):
+    found = states(monkeypatch, {0: in_group(5), 1: in_group(6), 2: in_group(5)}, {})
+    said = " ".join(words.of_stuck(found, 30).split())
+    assert "stuck: ranks 0–2 wait for one another" in said
+    assert "rank 0 in number 5, rank 1 in number 6, rank 2 in number 5" in said
+
+
+def test_gpus_in_different_collectives(monkeypatch):
+    other = in_group(5, "broadcast")
+    found = states(monkeypatch, {0: in_group(5), 1: other, 2: in_group(5)}, {})
+    said = " ".join(words.of_stuck(found, 30).split())
+    assert "call collectives in a different order: rank 0 is in all_reduce" in said

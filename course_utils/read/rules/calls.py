@@ -14,11 +14,16 @@ OBJECTS = ("all_gather_object", "gather_object", "broadcast_object_list",
            "scatter_object_list", "send_object_list")  # fmt: skip
 UNTRUSTED = ("input", "urlopen", "recv", "recvfrom")
 REQUESTS = ("requests", "httpx", "urllib")
+PLAIN = ("bool", "float", "int", "json", "len", "ok", "status_code", "str", "text")
 
 
 def device(source: Source) -> Iterator[Finding]:
-    """The global rank as the number of a device."""
-    for scope in source.scopes:
+    """The global rank as a device, unless all ranks are on one machine."""
+    spawns = any(
+        isinstance(n, ast.Call) and last_name(n.func) == "spawn"
+        for n in ast.walk(source.tree)
+    )
+    for scope in [] if spawns else source.scopes:
         known = source.known(scope)
         for node in nodes(scope.body):
             if isinstance(node, ast.Call) and last_name(node.func) in MOVES:
@@ -150,10 +155,10 @@ def untrusted(source: Source) -> Iterator[Finding]:
         for node in nodes(scope.body):
             if source.called(node) not in OBJECTS:
                 continue
-            given = [n for a in node.args for n in ast.walk(a)]
+            given = [n for a in node.args for n in pickled(a)]
             given += [v for n in given if isinstance(n, ast.Name)
                       for v in known.get(n.id, [])]  # fmt: skip
-            if any(from_outside(n) for value in given for n in ast.walk(value)):
+            if any(from_outside(n) for value in given for n in pickled(value)):
                 yield Finding(
                     node.lineno,
                     "objects",
@@ -161,6 +166,17 @@ def untrusted(source: Source) -> Iterator[Finding]:
                     "rank unpickles it",
                     "check it, and send tensors or plain text",
                 )
+
+
+def pickled(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of an expression, but none of what is plain text or a number."""
+    if isinstance(node, ast.Call) and last_name(node.func) in PLAIN:
+        return
+    if isinstance(node, ast.Attribute) and node.attr in PLAIN:
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from pickled(child)
 
 
 def from_outside(node: ast.AST) -> bool:
