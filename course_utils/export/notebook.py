@@ -45,7 +45,8 @@ if STARTED < {world_size}:
     sys.exit("start {world_size} processes: torchrun --nproc-per-node={world_size} …")
 if RANK >= {world_size}:
     sys.exit()  # the lesson needs no more ranks
-os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = "{world_size}"
+for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):  # where more processes were started
+    os.environ[name] = str(min(int(os.environ[name]), {world_size}))
 
 
 def show(value):
