@@ -4,4 +4,4 @@ This file stands at the root because pytest applies the hooks of a conftest.py o
 to what lies below it.
 """
 
-pytest_plugins = ["pytester", "running"]
+pytest_plugins = ["pytester", "running", "needs_hosts"]

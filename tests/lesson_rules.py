@@ -27,6 +27,8 @@ IGNORED = {
     ("10_measure_time.ipynb", "fit"),
     ("10_measure_time.ipynb", "timeline"),
     ("10_measure_time.ipynb", "table"),
+    ("13_leave_the_machine.ipynb", "fit"),
+    ("13_leave_the_machine.ipynb", "where"),  # pids
 }
 
 SETUP = re.compile(

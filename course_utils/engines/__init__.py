@@ -2,7 +2,8 @@
 
 `forked` starts them by `fork` and `fork_parent`, `over_ssh` on other hosts by `host`
 and `on_host`, `on_slurm`, `over_mpi` and `handed_over` by ipyparallel's launchers, as
-`task`; `clusters` chooses among these, `control` addresses the engines by rank.
+`task`, `in_namespaces` on hosts inside this machine; `clusters` chooses among these,
+`control` addresses the engines by rank.
 """
 
 from course_utils.face import opened
@@ -10,10 +11,12 @@ from course_utils.face import opened
 __all__, __getattr__ = opened(
     __name__,
     {
-        "clusters": ("check_hosts", "choose_cluster"),
+        "clusters": ("check_hosts", "choose_cluster", "is_inside"),
         "control": ("Control",),
         "forked": ("Forked",),
         "handed_over": ("HandedOver",),
+        "hosts": ("read_link", "share_out"),
+        "in_namespaces": ("InNamespaces",),
         "leash": ("follow",),
         "machine": (),
         "starting": ("LOOPBACK", "StartError"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from course_utils.engines.handed_over import HandedOver, copy_profile
-from course_utils.engines.hosts import EXAMPLE, read_hosts
+from course_utils.engines.hosts import EXAMPLE, read_hosts, share_out
 from course_utils.engines.on_slurm import OnSlurm
 from course_utils.engines.over_mpi import OverMPI
 from course_utils.engines.over_ssh import OverSSH
@@ -22,9 +22,22 @@ def check_hosts(
     world_size: int,
     engines: str | type | None,
     profile: str | None,
-    hosts: Sequence[str] | None,
+    hosts: int | Sequence[str] | None,
 ) -> None:
     """Raise ValueError if a launcher lacks hosts, or cannot use those it is given."""
+    if isinstance(hosts, bool | float):
+        raise ValueError(
+            "hosts: expected a number of hosts, as in launch(4, hosts=2), or names, "
+            f"as in {EXAMPLE}, got {hosts!r}"
+        )
+    if is_inside(hosts):
+        share_out(hosts, world_size)
+        if engines is not None or profile is not None:
+            raise ValueError(
+                f"hosts: {hosts} hosts are made inside this machine, for forked ranks; "
+                f"engines and profile take names of hosts, as in {EXAMPLE}"
+            )
+        return
     if not hosts and (hosts is not None or (engines == "ssh" and profile is None)):
         raise ValueError(
             "hosts: engines='ssh' needs names of hosts, each with its number of ranks, "
@@ -37,6 +50,11 @@ def check_hosts(
             f"hosts: engines={engines!r} chooses the hosts itself; "
             f"{' and '.join(TAKE_HOSTS)} take them"
         )
+
+
+def is_inside(hosts: int | Sequence[str] | None) -> bool:
+    """Tell whether hosts are to be made inside this machine: a number of them."""
+    return isinstance(hosts, int)
 
 
 def choose_cluster(

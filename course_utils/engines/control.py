@@ -138,13 +138,15 @@ class Control:
             self.pids.clear()
         else:
             for rank in ranks:
-                pid, host = self.pids.pop(rank, None), self.host(rank)
+                pid, host = self.pids.get(rank), self.host(rank)
                 self.ids[rank] = self.cluster.replace(rank, START_LIMIT, pid, host)
+                self.pids.pop(rank, None)
         self.view.targets = self.ids
 
     def drop(self, ranks: list[int]) -> None:
         """Forget ranks; those behind them move up."""
-        self.ids[:] = [id_ for rank, id_ in enumerate(self.ids) if rank not in ranks]
+        for listed in (self.ids, self.hosts, self.addresses):
+            listed[:] = [item for rank, item in enumerate(listed) if rank not in ranks]
         self.view.targets = self.ids
         self.pids.clear()
 

@@ -25,6 +25,10 @@ class ForkParentError(RuntimeError):
     """The fork parent ended, or did not answer."""
 
 
+class NoHosts(RuntimeError):
+    """Hosts inside this machine could not be made; the text is the kernel's."""
+
+
 _spare: list[ForkParent] = []  # without a world at the moment, if there is one
 
 
@@ -33,6 +37,7 @@ def parent_of(
     controller: list[str],
     preload: list[str],
     environment: dict[str, str],
+    network: dict[str, int] | None = None,
 ) -> ForkParent:
     """Return a fork parent that has begun a world: one at hand, or a new one.
 
@@ -40,17 +45,18 @@ def parent_of(
     controller: ``argv`` of ipcontroller.
     preload: modules that every engine needs, beside torch and ipyparallel's own.
     environment: variables that every process of the world gets.
+    network: of hosts inside this machine, the arguments of `namespaces.Network`.
     """
     while _spare:
         parent = _spare.pop()
         parent.timer.cancel()
         try:
-            parent.begin(folder, controller, environment)
+            parent.begin(folder, controller, environment, network)
         except ForkParentError:
             parent.end()
         else:
             return parent
-    return ForkParent(folder, controller, preload, environment)
+    return ForkParent(folder, controller, preload, environment, network)
 
 
 class ForkParent:
@@ -65,6 +71,7 @@ class ForkParent:
         controller: list[str],
         preload: list[str],
         environment: dict[str, str],
+        network: dict[str, int] | None = None,
     ) -> None:
         self.log = tempfile.TemporaryFile()
         self.timer = threading.Timer(0, self.end)
@@ -73,6 +80,7 @@ class ForkParent:
             "folder": str(folder),
             "client": os.getpid(),
             "preload": preload,
+            "network": network,
             "controller": self._spec("ipcontroller", controller, {}),
         }
         self.process = subprocess.Popen(
@@ -93,7 +101,11 @@ class ForkParent:
         (folder / "log").mkdir(parents=True, exist_ok=True)
 
     def begin(
-        self, folder: Path, controller: list[str], environment: dict[str, str]
+        self,
+        folder: Path,
+        controller: list[str],
+        environment: dict[str, str],
+        network: dict[str, int] | None = None,
     ) -> None:
         """Begin the next world, as the first one was begun; see `parent_of`."""
         self._enter(folder)
@@ -101,21 +113,47 @@ class ForkParent:
             do="begin",
             folder=str(folder),
             variables={**os.environ, **environment},
+            network=network,
             controller=self._spec("ipcontroller", controller, {}),
         )
 
-    def _spec(self, name: str, argv: list[str], env: dict[str, str]) -> dict:
-        log = str(self.folder / "log" / f"{name}.log")
-        return {"name": name, "argv": argv, "env": env, "cwd": os.getcwd(), "log": log}
+    def _spec(
+        self, name: str, argv: list[str], env: dict[str, str], host: int | None = None
+    ) -> dict:
+        spec = {"name": name, "argv": argv, "env": env, "host": host}
+        return {**spec, "cwd": os.getcwd(), "log": str(self.log_of(name))}
+
+    def log_of(self, name: str) -> Path:
+        """Return the path of the log of a process."""
+        return self.folder / "log" / f"{name}.log"
 
     def controller(self) -> int:
-        """Return the pid of the controller, which is forked when a world begins."""
-        with self._lock:
-            return self._reply()["pid"]
+        """Return the pid of the controller, which is forked when a world begins.
 
-    def engine(self, name: str, argv: list[str], env: dict[str, str]) -> int:
-        """Fork an engine and return its pid."""
-        return self._ask(do="fork", **self._spec(name, argv, env))["pid"]
+        Raises NoHosts where its hosts could not be made.
+        """
+        with self._lock:
+            reply = self._reply()
+        if "refused" in reply:
+            raise NoHosts(reply["refused"])
+        return reply["pid"]
+
+    def engine(
+        self, name: str, argv: list[str], env: dict[str, str], host: int | None = None
+    ) -> int:
+        """Fork an engine and return its pid.
+
+        host: inside this machine, counted from 0, where the world has such.
+        """
+        return self._ask(do="fork", **self._spec(name, argv, env, host))["pid"]
+
+    def kill(self, pid: int) -> None:
+        """Kill a process that was forked here, if it lives."""
+        self._ask(do="kill", pid=pid)
+
+    def plug(self, host: int, on: bool) -> None:
+        """Plug the cable of a host inside this machine in, or pull it out."""
+        self._ask(do="plug", host=host, on=on)
 
     def exits(self) -> dict[int, int]:
         """Return exit codes by pid; a negative code is a signal's number."""

@@ -17,7 +17,6 @@ Linux only.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import logging
@@ -25,7 +24,6 @@ import os
 import select
 import shutil
 import signal
-import socket
 import sys
 import threading
 import time
@@ -34,8 +32,10 @@ from collections.abc import Callable, Iterable
 
 import psutil
 
-LOOPBACK = "127.0.0.1"
-PR_SET_PDEATHSIG = 1
+from course_utils.engines.forked_controller import controller_main
+from course_utils.engines.leash import die_with_parent, prctl
+from course_utils.engines.namespaces import Network, Refused
+
 PR_SET_CHILD_SUBREAPER = 36
 ENGINE_MODULES = (  # imported by an engine only once it runs
     "IPython.core.completer",
@@ -55,7 +55,7 @@ def main() -> None:
     world = World(job, *streams())
     import ipyparallel.controller.app  # noqa: F401
 
-    world.fork(controller_main, job["controller"])
+    world.fork_controller(job)
     world.watch_client()
     world.serve(engine(job["preload"]))
 
@@ -85,31 +85,6 @@ def engine(modules: list[str]) -> Callable[..., None]:
     return engine_app.main
 
 
-def controller_main(argv: list[str]) -> None:
-    """Run the controller, whose heart monitor, a fork of it, ends with it.
-
-    ipyparallel looks for free ports, lets them go, and binds them a moment later:
-    by then another process may have one, and the controller would not be heard.
-    """
-    import ipyparallel.controller.app
-
-    held: list[socket.socket] = []
-
-    def reserved(count: int) -> list[int]:
-        """Hold free ports: bound, but not listening, as zmq will in a moment."""
-        for _ in range(count):
-            holder = socket.socket()
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind((LOOPBACK, 0))
-            held.append(holder)
-        return [holder.getsockname()[1] for holder in held[-count:]]
-
-    ipyparallel.util.select_random_ports = reserved
-    controller = os.getpid()
-    os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
-    ipyparallel.controller.app.main(argv=argv)
-
-
 def preload(modules: list[str]) -> None:
     """Import, once for all, what every engine would import for itself."""
     sys.modules["debugpy"] = None  # 0.1 s for a debugger that no rank has
@@ -132,6 +107,7 @@ class World:
         self.requests, self.replies = requests, replies
         self.children: set[int] = set()
         self.exits: dict[int, int] = {}
+        self.network: Network | None = None  # of hosts inside this machine
         self.client_fd = pidfd(self.client) if self.client else None
         self.imported = threading.Event()
 
@@ -154,13 +130,22 @@ class World:
         """Tell whether the client has ended."""
         return os.getppid() != self.client
 
+    def fork_controller(self, job: dict) -> None:
+        """Make the hosts of the world, if it has any, and fork its controller."""
+        try:
+            if job.get("network"):
+                self.network = Network(**job["network"])
+            self.fork(controller_main, job["controller"])
+        except Refused as error:
+            self.tell(refused=str(error))
+
     def fork(self, main, spec: dict) -> None:
         """Fork a child that runs `main` on ``spec["argv"]``; tell its pid."""
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
             os.close(self.replies)
             os.close(self.requests)
-            run_child(parent, main, spec, self.variables)
+            run_child(parent, main, spec, self.variables, self.network)
         self.children.add(pid)
         self.tell(name=spec["name"], pid=pid)
 
@@ -208,7 +193,14 @@ class World:
             self.tell(exits=self.exits)
         elif request["do"] == "begin":
             self.folder, self.variables = request["folder"], request["variables"]
-            self.fork(controller_main, request["controller"])
+            self.fork_controller(request)
+        elif request["do"] == "kill":
+            kill(self.children & {request["pid"]})
+            self.tell()
+        elif request["do"] == "plug":
+            if self.network is not None:  # not ended meanwhile
+                self.network.plug(request["host"], request["on"])
+            self.tell()
         elif request["do"] == "clear":
             self.clear()
             self.tell(clear=True)
@@ -242,6 +234,9 @@ class World:
             pass
         self.children.clear()
         self.exits.clear()
+        if self.network is not None:
+            self.network.close()
+            self.network = None
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def end(self) -> None:
@@ -271,10 +266,17 @@ def pidfd(pid: int) -> int | None:
         return None
 
 
-def run_child(parent: int, main, spec: dict, variables: dict[str, str]) -> None:
+def run_child(
+    parent: int,
+    main,
+    spec: dict,
+    variables: dict[str, str],
+    network: Network | None = None,
+) -> None:
     """Become the controller or an engine; never return.
 
     variables: the client's environment, where it may differ from this process's.
+    network: in which ``spec["host"]`` is the host to enter.
     """
     code = 1
     try:
@@ -286,6 +288,9 @@ def run_child(parent: int, main, spec: dict, variables: dict[str, str]) -> None:
         out = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         os.dup2(out, 1)
         os.dup2(out, 2)
+        if network is not None:
+            network.enter(spec["host"])
+            die_with_parent(parent)  # the kernel may forget it with new rights
         if variables:
             os.environ.clear()
         os.environ.update(variables | spec["env"])
@@ -301,18 +306,6 @@ def run_child(parent: int, main, spec: dict, variables: dict[str, str]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-def die_with_parent(parent: int) -> None:
-    """Ask the kernel to kill this process when its parent ends."""
-    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the call
-        os._exit(1)
-
-
-def prctl(option: int, value: int) -> None:
-    """Set a property of this process; see prctl(2)."""
-    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 class ForkedNanny:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from course_utils.engines.fork import parent_of
 from course_utils.engines.logs import last_words, number, tail
@@ -22,9 +21,6 @@ from course_utils.engines.starting import (
     start_engines,
 )
 
-if TYPE_CHECKING:
-    pass
-
 
 class Forked:
     """A cluster on this machine, forked from one process. Linux only.
@@ -34,19 +30,29 @@ class Forked:
 
     local = True
     together = False  # engines that start together can do no more than others
+    network: dict[str, int] | None = None  # of hosts inside this machine
 
     def __init__(self, world_size: int, preload: list[str]) -> None:
         self.world_size = world_size
-        self.folder = Path(tempfile.mkdtemp(prefix="ranks-"))  # mode 0700
+        self.folder = self.make_folder()
         self.id = self.folder.name
-        common = [f"--profile-dir={self.folder}", f"--cluster-id={self.id}"]
+        self.common = [f"--profile-dir={self.folder}", f"--cluster-id={self.id}"]
         self.parent = parent_of(
             self.folder,
-            controller=[f"--ip={LOOPBACK}", *CONTROLLER, *NEAR, *common],
+            controller=[*self.listening(), *CONTROLLER, *self.common],
             preload=preload,
             environment=environment(),
+            network=self.network,
         )
         self.cluster = self.client = None
+
+    def make_folder(self) -> Path:
+        """Make the private folder of the world (mode 0700)."""
+        return Path(tempfile.mkdtemp(prefix="ranks-"))
+
+    def listening(self) -> list[str]:
+        """Return the controller's settings: where it listens, and its heartbeat."""
+        return [f"--ip={LOOPBACK}", *NEAR]
 
     def start(self, limit: float) -> None:
         """Start controller and engines, and connect; `limit` in seconds."""

@@ -146,6 +146,14 @@ class HandedOver:
         beside = issubclass(cluster.engine_launcher_class, LocalEngineSetLauncher)
         return LOOPBACK if beside else public_address()
 
+    def peer(self) -> str:
+        """Return the address of the controller, as the engines see it."""
+        config = self.client._config
+        address = config["interface"].split("://")[1]
+        if address.startswith("127."):  # it listens everywhere: what others take
+            return config["location"]
+        return address
+
     def configure(self, cluster: Cluster) -> None:
         """Set what this kind of launcher needs."""
 

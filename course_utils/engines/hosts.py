@@ -6,8 +6,14 @@ import socket
 import subprocess
 from collections.abc import Iterable
 
+from course_utils.text import rate_of
+
 SOMEWHERE = "192.0.2.1"  # reserved for documentation; nothing is sent there
 EXAMPLE = 'launch(4, hosts=["a:2", "b:2"])'
+MOST = 100  # hosts inside this machine
+INTERFACE = "eth0"  # of such a host
+SWITCH = "10.79.0.254"  # address of the notebook's side, as such hosts see it
+LINKS = (125_000, 4_000_000_000)  # bytes a second: 1mbit, 32gbit
 
 
 def read_hosts(hosts: Iterable[str], world_size: int) -> dict[str, int]:
@@ -41,6 +47,46 @@ def fill(room: dict[str, int], world_size: int) -> dict[str, int]:
         used[host] = min(count, left)
         left -= used[host]
     return {host: count for host, count in used.items() if count}
+
+
+def host_in(place: int) -> str:
+    """Return the name of a host inside this machine, counted from 0."""
+    return f"node{place}"
+
+
+def address_in(place: int) -> str:
+    """Return the address of a host inside this machine."""
+    return f"10.79.0.{place + 1}"
+
+
+def share_out(hosts: int, world_size: int) -> dict[str, int]:
+    """Return how many ranks run on each of so many hosts inside this machine.
+
+    Raises ValueError if there are more hosts than ranks, or less than one.
+    """
+    if not 1 <= hosts <= min(world_size, MOST):
+        raise ValueError(
+            f"hosts: expected from 1 to {min(world_size, MOST)} hosts for {world_size} "
+            f"rank{'s' if world_size > 1 else ''}, got {hosts}"
+        )
+    each, more = divmod(world_size, hosts)
+    return {host_in(place): each + (place < more) for place in range(hosts)}
+
+
+def read_link(link: str | None) -> int:
+    """Read the rate of a cable, as in "400mbit"; return bytes a second, 0 for None."""
+    if link is None:
+        return 0
+    try:
+        rate = round(rate_of(str(link).removesuffix("/s") + "/s", "link"))
+    except ValueError:
+        rate = 0
+    if not LINKS[0] <= rate <= LINKS[1]:
+        raise ValueError(
+            'link: expected a rate from "1mbit" to "32gbit", as in "400mbit", '
+            f"got {link!r}"
+        )
+    return rate
 
 
 def address_towards(host: str) -> str:

@@ -1,12 +1,14 @@
 """End this process when another one ends, however it ends.
 
-For processes that are not forked from the fork parent. Also a command, which runs a
-module on such a leash, and removes a folder at its end:
+The kernel sees to that for what the fork parent forks, on Linux, and a thread for other
+processes. Also a command, which runs a module on such a leash, and removes a folder at
+its end:
 ``python -m course_utils.engines.leash PID FOLDER MODULE ARG…``
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import runpy
 import shutil
@@ -17,6 +19,7 @@ import time
 
 import psutil
 
+PR_SET_PDEATHSIG = 1  # prctl(2)
 PERIOD = 0.5  # seconds between looks at the other process
 
 
@@ -37,6 +40,18 @@ def follow(pid: int, folder: str = "") -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="leash", daemon=True).start()
+
+
+def die_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends."""
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(1)
+
+
+def prctl(option: int, value: int) -> None:
+    """Set a property of this process; see prctl(2)."""
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from course_utils.engines.fork_parent import World, engine, kill, streams
+from course_utils.engines.fork_parent import World, engine, streams
 from course_utils.engines.heartbeat import end_parent
 from course_utils.engines.logs import LOG, tail
 
@@ -64,9 +64,6 @@ class HostWorld(World):
         if request["do"] == "follow":
             signal.alarm(0)
             self.fork(end_parent, {"name": "heartbeat", "argv": [], **request})
-        elif request["do"] == "kill":
-            kill(self.children & {request["pid"]})
-            self.tell()
         elif request["do"] == "look":
             self.tell(**activity(request["pid"]))
         elif request["do"] == "words":

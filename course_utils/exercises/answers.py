@@ -21,6 +21,7 @@ class Case(NamedTuple):
     sizes: tuple[int, ...] = ()  # rows, or tensors, of every rank; (): all the same
     count: int | None = None  # samples of a data set that the ranks share
     turned: bool = False  # shards are transposed views: not contiguous
+    per_host: int | None = None  # ranks on each host; None: hosts do not matter
 
     def __str__(self) -> str:
         ranks = f"{self.world_size} rank{'s' if self.world_size > 1 else ''}"
@@ -39,6 +40,8 @@ class Case(NamedTuple):
             rows = f" of shape {self.shape}" if self.shape else ""
             return f"shards of {counts} rows{rows}, {self.dtype}{dim}"
         turned = ", transposed" if self.turned else ""
+        if self.per_host is not None:
+            turned += f", {self.per_host} rank{'s'[: self.per_host != 1]} a host"
         return f"shards {self.shape} {self.dtype}{turned}{dim}"
 
 

@@ -102,7 +102,12 @@ def doings() -> Iterator[Doings]:
 
 
 def described(value: Any) -> Any:
-    """Return tensors as `Form`, numbers, text and lists as they are, or the type."""
+    """Return tensors as `Form`, numbers, text and lists as they are, or the type.
+
+    Of a group, the ranks in it.
+    """
+    if isinstance(value, dist.ProcessGroup):
+        return tuple(dist.get_process_group_ranks(value))
     if isinstance(value, torch.Tensor):
         return Form(tuple(value.shape), str(value.dtype).removeprefix("torch."))
     if value is None or isinstance(value, (bool, int, float, str)):

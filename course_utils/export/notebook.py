@@ -54,7 +54,8 @@ if int(os.environ.get("LOCAL_WORLD_SIZE", STARTED)) < STARTED:  # on several hos
     if own.startswith("127.") and not os.environ.get("GLOO_SOCKET_IFNAME"):
         sys.exit(f"no other host reaches {{own}}: export GLOO_SOCKET_IFNAME=eth0, the "
                  "network between your hosts (`ip -brief address` names it)")
-os.environ["WORLD_SIZE"] = os.environ["LOCAL_WORLD_SIZE"] = "{world_size}"
+for name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE"):  # where more processes were started
+    os.environ[name] = str(min(int(os.environ[name]), {world_size}))
 
 
 def show(value):

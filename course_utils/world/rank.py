@@ -210,6 +210,7 @@ def whereabouts() -> dict[str, object]:
     return {
         "pid": os.getpid(),
         "host": socket.gethostname(),
+        "local rank": int(os.environ["LOCAL_RANK"]),
         "device": str(device()),
     }
 

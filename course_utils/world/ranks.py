@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from course_utils.text import paragraph
-from course_utils.world import ending, reading, repair
+from course_utils.world import cables, ending, reading, repair
 from course_utils.world.output import shown
 from course_utils.world.rank import call
 from course_utils.world.stop import stoppable
@@ -31,6 +31,8 @@ class Ranks(World):
         size = f"{len(self)} rank{'s' if len(self) > 1 else ''}"
         if self.stopped:
             return f"{size} · stopped"
+        hosts = len(set(self.hosts))
+        size += f" on {hosts} hosts" if hosts > 1 else ""
         return f"{size} · {self.backend or 'no process group'} · {self.device}"
 
     def __getitem__(self, name: str) -> list:
@@ -90,8 +92,23 @@ class Ranks(World):
         return replay(partial(self.run, call), expression)
 
     def where(self) -> reading.Table:
-        """Return a table of where each rank runs: pid, host, device."""
+        """Return a table of where each rank runs: pid, host, local rank, device."""
         return reading.places_of(self)
+
+    def unplug(self, host: str, after: float = 0) -> None:
+        """Pull the cable of a host inside this machine: nothing reaches it any more.
+
+        host: named as in `where`; after: seconds until then, for a cell that runs.
+        """
+        cables.pull(self, host, after)
+
+    def plug(self, host: str) -> None:
+        """Plug the cable of a host in again.
+
+        Within 8 s all goes on; later its ranks count as lost, and `repair` brings
+        them back.
+        """
+        cables.plug(self, host)
 
     def watch(
         self,

@@ -56,11 +56,10 @@ def source_of(function: object) -> str:
 
 
 def places_of(world: World) -> Table:
-    """Return a table of where each rank runs: pid, host, device."""
+    """Return a table of where each rank runs: pid, host, local rank, device."""
     rows = world.run_all(whereabouts)
     return Table(
-        ("rank", "pid", "host", "device"),
-        [(i, row["pid"], row["host"], row["device"]) for i, row in enumerate(rows)],
+        ("rank", *rows[0]), [(rank, *row.values()) for rank, row in enumerate(rows)]
     )
 
 

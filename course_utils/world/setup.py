@@ -48,13 +48,14 @@ def become_ranks(world: World, only: list[int] | None = None) -> None:
         world.master = (address, port)
     world.hosts = hosts
     per_host, seen, calls = Counter(hosts), Counter(), {}
-    local = world.cluster.local
+    groups = list(dict.fromkeys(hosts))
     client = {"argv": arguments(), "path": sys.path}
-    leash = os.getpid() if local and not isinstance(world.cluster, Forked) else 0
+    ordinary = world.cluster.local and not isinstance(world.cluster, Forked)
+    leash = os.getpid() if ordinary else 0
     for rank, host in enumerate(hosts):
-        variables = environment(
-            rank, len(hosts), seen[host], per_host[host], world.master
-        )
+        local, size = seen[host], per_host[host]
+        variables = environment(rank, len(hosts), local, size, world.master)
+        variables["GROUP_RANK"] = str(groups.index(host))
         seen[host] += 1
         calls[rank] = (variables, world.guard, world.addresses[rank], leash, client)
     everyone = only is None or 0 in only  # a new rank 0 is a new MASTER_PORT
@@ -72,11 +73,7 @@ def places(world: World) -> tuple[list[str], list[str]]:
     """Order the ranks host by host; return host and address of each."""
     if world.cluster.local:
         return ["localhost"] * len(world), [LOOPBACK] * len(world)
-    config = world.cluster.client._config
-    peer = config["interface"].split("://")[1]
-    if peer.startswith("127."):  # it listens everywhere: what others take counts
-        peer = config["location"]
-    found = world.run_all(place, peer)
+    found = world.run_all(place, world.cluster.peer())
     hosts = [place["host"] for place in found]
     order = sorted(range(len(world)), key=lambda i: (hosts.index(hosts[i]), i))
     world.reorder(order)

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from course_utils.engines import (
     Forked,
+    InNamespaces,
     StartError,
     check_hosts,
     choose_cluster,
+    is_inside,
     machine,
+    read_link,
+    share_out,
 )
 from course_utils.world.alone import check_alone
 from course_utils.world.stop import stoppable
@@ -28,6 +32,10 @@ ON_RANKS = [  # modules of the course that every rank uses
     "course_utils.world.rank",
 ]
 BACKENDS = ("gloo", "nccl", "mpi", "ucc", "xccl")
+NOT_HERE = (
+    'hosts={}: hosts inside a machine need Linux; hosts=["a:2", "b:2"] takes real '
+    "ones, and without hosts all ranks run on this one"
+)
 BEFORE = 0.8  # share of the time-out after which ranks have waited long enough
 
 _running: list[Ranks] = []  # the one world of this kernel, if there is one
@@ -43,7 +51,8 @@ def launch(
     patience: float = 5,
     engines: str | type | None = None,
     profile: str | None = None,
-    hosts: Sequence[str] | None = None,
+    hosts: int | Sequence[str] | None = None,
+    link: str | None = None,
     start_timeout: float = 120,
     hints: bool = False,
 ) -> Ranks:
@@ -69,7 +78,9 @@ def launch(
         ordinary local processes.
     profile: ipyparallel profile that configures the launcher.
     hosts: names of hosts, each with its number of ranks, as in ["a:2", "b:2"]; reached
-        over ssh, or by MPI with engines="mpi".
+        over ssh, or by MPI with engines="mpi". A number of hosts, as in hosts=2: they
+        are made inside this machine, with networks of their own (Linux).
+    link: rate of the cable of each host inside this machine, as in "400mbit".
     start_timeout: seconds until every rank must have started; a queue of a cluster
         may need more.
     hints: before a `%%px` cell runs, print what goes wrong in it between ranks, as far
@@ -85,21 +96,27 @@ def launch(
     check_launcher(engines)
     engines = launcher_for(backend, engines, profile)
     check_hosts(world_size, engines, profile, hosts)
+    inside = is_inside(hosts)
+    rate = check_link(link, inside)
     own = engines is None and profile is None and hosts is None
-    forked = own and machine.can_fork()
+    forked = (own or inside) and machine.can_fork()
+    if inside and not forked:
+        raise StartError(NOT_HERE.format(hosts))
     if forked or engines == "local":
         check_memory(world_size, forked)
-    backend = choose_backend(backend, world_size, local=forked or engines == "local")
+    local = (forked or engines == "local") and not inside
+    backend = choose_backend(backend, world_size, local, inside)
     check_seconds("timeout", timeout)
     check_seconds("patience", patience)
     check_seconds("start_timeout", start_timeout)
     with stoppable("launch", "nothing of the new world is left running"):
         stop_running()
-        if forked:
+        if inside:
+            cluster = InNamespaces(share_out(hosts, world_size), rate, ON_RANKS)
+        elif forked:
             cluster = Forked(world_size, ON_RANKS)  # torch is imported there at once
         else:
-            if own:
-                engines = "local"
+            engines = "local" if own else engines
             cluster = choose_cluster(world_size, engines, profile, hosts, ON_RANKS)
         patience = min(patience, BEFORE * timeout)  # a time-out names nobody
         settings = Settings(
@@ -182,6 +199,16 @@ def check_memory(world_size: int, forked: bool) -> None:
         )
 
 
+def check_link(link: str | None, inside: bool) -> int:
+    """Return bytes a second; raise ValueError for what cannot be."""
+    if link is not None and not inside:
+        raise ValueError(
+            "link: only the cables of hosts inside this machine have a rate that can "
+            f"be chosen, as in launch(4, hosts=2, link={link!r})"
+        )
+    return read_link(link)
+
+
 def check_launcher(engines: str | type | None) -> None:
     """Raise ValueError if ipyparallel has no launcher of that name."""
     if not isinstance(engines, str):
@@ -221,10 +248,13 @@ def is_class(path: str) -> bool:
     return isinstance(found, type)
 
 
-def choose_backend(backend: str | None, world_size: int, local: bool) -> str:
+def choose_backend(
+    backend: str | None, world_size: int, local: bool, inside: bool = False
+) -> str:
     """Return the backend of the default process group, checked.
 
     local: all ranks run on this machine, whose GPUs can be counted beforehand.
+    inside: they do so on hosts that share these GPUs.
     """
     if backend is None:
         fits = local and machine.gpus() >= world_size
@@ -233,6 +263,11 @@ def choose_backend(backend: str | None, world_size: int, local: bool) -> str:
     if not isinstance(backend, str) or any(name not in BACKENDS for name in names):
         raise ValueError(
             f"backend: expected one of {', '.join(BACKENDS)}, got {backend!r}"
+        )
+    if inside and "nccl" in names:
+        raise ValueError(
+            "backend: hosts inside this machine share its GPUs, and nccl needs one for "
+            "each rank; take gloo"
         )
     if local and "nccl" in names and machine.gpus() < world_size:
         raise ValueError(

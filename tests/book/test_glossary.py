@@ -13,7 +13,7 @@ ENTRY = re.compile(r"^- \*\*(.+?)\*\*: (.+) \[Lesson (\d+)\]\((\S+)\)$", re.M)
 ENTRIES = ENTRY.findall(TEXT)
 TERMS = [term.replace("`", "").lower() for term, *_ in ENTRIES]
 STRESSED = re.compile(r"\*\*([a-z][^*.:,]*)\*\*")
-LESSONS = [f"{number:02}" for number in range(1, 13)]
+LESSONS = [f"{number:02}" for number in range(1, 14)]
 
 
 def prose(lesson: str) -> str:

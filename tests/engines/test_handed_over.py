@@ -40,7 +40,7 @@ def check(ranks, before: list[psutil.Process]) -> list[psutil.Process]:
         assert ranks.run(os.getenv, name) == values
     host = socket.gethostname()
     assert [row[0] for row in ranks.where().rows] == [0, 1]
-    assert [row[2:] for row in ranks.where().rows] == [(host, "cpu")] * 2
+    assert [row[2:] for row in ranks.where().rows] == [(host, r, "cpu") for r in (0, 1)]
     assert [row[1] for row in ranks.where().rows] == ranks.run(os.getpid)
     ranks["x"] = 3
     assert ranks["x"] == [3, 3]

@@ -1,9 +1,11 @@
 """Hosts that a launch names, and what Slurm says, read without any of them."""
 
+import sys
+
 import pytest
 
 from course_utils import launch
-from course_utils.engines import hosts, slurm, ssh
+from course_utils.engines import StartError, hosts, slurm, ssh
 
 pytestmark = pytest.mark.unit
 
@@ -87,3 +89,55 @@ srun: error: node2: task 2: Segmentation fault (core dumped)
 )
 def test_how_a_task_ended(task, code):
     assert slurm.ending_of(task, WORDS) == code
+
+
+# --- inside this machine ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("link", "rate"),
+    [(None, 0), ("400mbit", 50_000_000), ("1gbit", 125e6), ("0.5 Gbit/s", 62.5e6)],
+)
+def test_the_rate_of_a_cable(link, rate):
+    assert hosts.read_link(link) == rate
+
+
+@pytest.mark.parametrize("link", ["fast", "", "400", "0mbit", "1bit", "99gbit", 400])
+def test_a_rate_that_cannot_be(link):
+    with pytest.raises(ValueError, match='link: expected a rate from "1mbit"'):
+        hosts.read_link(link)
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "room"),
+    [(2, 4, [2, 2]), (2, 5, [3, 2]), (3, 3, [1, 1, 1]), (1, 2, [2])],
+)
+def test_ranks_are_shared_out_evenly(count, size, room):
+    found = hosts.share_out(count, size)
+    assert found == {f"node{place}": n for place, n in enumerate(room)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"hosts": 3}, "expected from 1 to 2 hosts for 2 ranks, got 3"),
+        ({"hosts": 0}, "expected from 1 to 2 hosts"),
+        ({"hosts": True}, "expected a number of hosts, as in launch"),
+        ({"hosts": 1.5}, "expected a number of hosts, as in launch"),
+        ({"hosts": 2, "engines": "ssh"}, "made inside this machine, for forked ranks"),
+        ({"hosts": 2, "profile": "mine"}, "made inside this machine"),
+        ({"hosts": 2, "link": "slow"}, "link: expected a rate"),
+        ({"link": "1gbit"}, "only the cables of hosts inside this machine"),
+        ({"hosts": ["a:2"], "link": "1gbit"}, "only the cables of hosts inside"),
+        ({"hosts": 2, "backend": "nccl"}, "share its GPUs"),
+    ],
+)
+def test_launch_refuses_hosts_that_it_cannot_make(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        launch(2, **arguments)
+
+
+def test_only_linux_has_such_hosts(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(StartError, match="hosts inside a machine need Linux"):
+        launch(2, hosts=2)

@@ -11,6 +11,8 @@ import pytest
 import worlds
 
 from course_utils.__main__ import main
+from course_utils.engines import hosts
+from course_utils.engines.namespaces import Network
 from course_utils.export import notebook
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -18,36 +20,94 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 FEW, SOAK = ("07",), pytest.mark.soak  # the one with faults
 WATCHED = ("12",)  # as the lesson says
 WATCH = ("-m", "course_utils.watched", "--guard")
+ON_HOSTS = ("13",)  # the one that prints where its ranks are
 LIMIT = 240  # seconds for one lesson
 TAG = re.compile(r"\[ranks? ([\d–, ]+)\](?: (.*))?")
 UNLIKE = {}  # cells whose output is another in a script: (lesson, cell), and why
 
 
-def torchrun(
-    path: Path, folder: Path, processes: int = 4, watch: tuple[str, ...] = ()
-) -> list[str]:
+def torchrun(script: list[str], folder: Path, processes: int = 4) -> list[str]:
     """Run a script in another folder; return what every rank printed.
 
-    watch: what stands between Python and the script.
+    script: its path, behind the module that is to run it, if any.
     """
-    command = [sys.executable, "-m", "torch.distributed.run", "--no-python"]
-    command += [f"--nproc-per-node={processes}", "--redirects=3"]
-    command += [f"--log-dir={folder}", "--standalone"]
-    command += [sys.executable, *watch, str(path)]
+    options = [f"--nproc-per-node={processes}", "--standalone"]
+    return printed_by([agent(script, folder, options, "lo")], folder)
+
+
+def torchrun_on_hosts(script: list[str], folder: Path) -> list[str]:
+    """Run a script with two processes on each of two hosts; return what they printed.
+
+    The hosts are those of the lesson: inside this machine.
+    """
+    network = Network(2, hosts.read_link("400mbit"))
+    place = [f"--master-addr={hosts.address_in(0)}", "--master-port=29400"]
+    agents = []
+    for host in range(2):
+        options = ["--nnodes=2", "--nproc-per-node=2", f"--node-rank={host}", *place]
+        own = folder / f"host{host}"
+        own.mkdir()
+        agents.append(agent(script, own, options, hosts.INTERFACE, network, host))
+    try:
+        return printed_by(agents, folder)
+    finally:
+        network.close()
+
+
+def agent(
+    script: list[str],
+    folder: Path,
+    options: list[str],
+    interface: str,
+    network: Network | None = None,
+    host: int = 0,
+) -> subprocess.Popen:
+    """Start torchrun for a script in another folder; its logs go to `folder`.
+
+    network: that a host to run on is in; by default, it runs on this machine.
+    """
+    lead, fds = [], ()
+    if network is not None:
+        net, uts = fds = network.hosts[2 * host : 2 * host + 2]
+        lead = ["nsenter", f"--net=/proc/self/fd/{net}", f"--uts=/proc/self/fd/{uts}"]
+    if network is not None and network.user is not None:
+        fds = [network.user, *fds]
+        lead += [f"--user=/proc/self/fd/{network.user}", "--preserve-credentials"]
+    command = [
+        *lead,
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--no-python",
+        *options,
+    ]
+    command += ["--redirects=3", f"--log-dir={folder}", sys.executable, *script]
     away = folder / "elsewhere"
     away.mkdir()
-    names = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
-    done = subprocess.run(
+    names = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": interface}
+    return subprocess.Popen(
         command,
         cwd=away,
         env={**os.environ, **names},
-        capture_output=True,
+        pass_fds=fds,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=LIMIT,
     )
-    logs = sorted(folder.glob("*/attempt_0/*/stdout.log"))
+
+
+def printed_by(agents: list[subprocess.Popen], folder: Path) -> list[str]:
+    """Wait for torchrun; return what every rank printed."""
+    try:
+        said = [one.communicate(timeout=LIMIT)[1] for one in agents]
+    finally:
+        for one in agents:
+            one.kill()
+            one.wait()
+    logs = sorted(folder.glob("**/attempt_0/*/stdout.log"))
     errors = [p.with_name("stderr.log").read_text()[-1500:] for p in logs]
-    assert done.returncode == 0, "\n".join([done.stderr[-1500:], *errors])
+    ended = [one.returncode for one in agents]
+    assert not any(ended), "\n".join([*(text[-1500:] for text in said), *errors])
     return [path.read_text(encoding="utf-8") for path in logs]
 
 
@@ -97,7 +157,8 @@ def test_a_lesson_under_torchrun(lesson, tmp_path):
     cells = [c for c in nbformat.read(lesson, 4).cells if c.cell_type == "code"]
     names = {cell.id for cell in cells} | {"end of the lesson"}
     watch = WATCH if lesson.name[:2] in WATCHED else ()
-    printed = [by_cell(text, names) for text in torchrun(target, tmp_path, watch=watch)]
+    run = torchrun_on_hosts if lesson.name[:2] in ON_HOSTS else torchrun
+    printed = [by_cell(text, names) for text in run([*watch, str(target)], tmp_path)]
     world_size = next(notebook.all_worlds(notebook.read(lesson))).world_size
     seen = 0
     for cell in filter(compared, cells):

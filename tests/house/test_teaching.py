@@ -13,7 +13,7 @@ SESSION = re.compile(r"^#+ (.+): (\d+) min$", re.M)
 ROW = re.compile(r"^\| (\d+) \| (.+?) \| ([\d., ]*)\| ([\d., ]*)\|$", re.M)
 SHORT, LONG = 5, 15  # minutes that a slot may be shorter or longer than its lesson
 AT_HOME = 10  # minutes that an exercise takes, and saves at home
-ROUTES = {"half": 1, "day": 1, "evenings": 5}  # sessions of each, in this order
+ROUTES = {"half": 1, "day": 1, "evenings": 6}  # sessions of each, in this order
 MIB = 2**20
 
 

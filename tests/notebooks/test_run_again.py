@@ -19,6 +19,8 @@ REFUSED = {
     (2, 2): "the sub-group has ranks 1 and 2",
     (7, 2): "the cells name ranks 2 and 3",
     (7, 3): "the cells name ranks 2 and 3",
+    (13, 2): "two on each host, so fewer will not do",
+    (13, 3): "two on each host, so fewer will not do",
 }
 WORLDS = [
     (path, size)

@@ -93,7 +93,7 @@ def test_every_rank_has_the_variables_of_torchrun(world):
     for rank, env in enumerate(world.run(variables)):
         assert env["RANK"] == env["LOCAL_RANK"] == str(rank)
         assert env["WORLD_SIZE"] == env["LOCAL_WORLD_SIZE"] == str(size)
-        assert env["MASTER_ADDR"] == "127.0.0.1"
+        assert env["MASTER_ADDR"] == "127.0.0.1" and env["GROUP_RANK"] == "0"
         assert env["OMP_NUM_THREADS"] == "1"
         ports.add(int(env["MASTER_PORT"]))
     assert len(ports) == 1 and 1024 < ports.pop() < 65536

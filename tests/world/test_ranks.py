@@ -126,12 +126,12 @@ def test_run_on_ranks_that_do_not_exist(ranks, targets):
         ranks.run(os.getpid, targets=targets)
 
 
-def test_where_tells_pid_host_and_device(ranks):
+def test_where_tells_pid_host_local_rank_and_device(ranks):
     lines = str(ranks.where()).splitlines()
-    assert lines[0].split() == ["rank", "pid", "host", "device"]
+    assert lines[0].split() == ["rank", "pid", "host", "local", "rank", "device"]
     host = socket.gethostname()
     assert [line.split() for line in lines[1:]] == [
-        [str(rank), str(pid), host, "cpu"]
+        [str(rank), str(pid), host, str(rank), "cpu"]
         for rank, pid in enumerate(ranks.run(os.getpid))
     ]
 

@@ -296,6 +296,8 @@ def test_what_another_launcher_left_does_not_matter(monkeypatch, engines):
         monkeypatch.setenv(name, value)
     with launch(2, engines=engines) as ranks:
         ranks.view.execute(ENVIRONMENT, block=True)
-        assert ranks["seen"] == [[2, str(r), "lo", [], sys.argv[1:]] for r in range(2)]
+        assert ranks["seen"] == [
+            [2, str(r), "lo", ["GROUP_RANK"], sys.argv[1:]] for r in range(2)
+        ]
         rendezvous = "dist.destroy_process_group(); dist.init_process_group('gloo')"
         ranks.view.execute(rendezvous, block=True)

@@ -22,6 +22,7 @@ from course_utils.exercises.lessons import (
     lesson10,
     lesson11,
     lesson12,
+    lesson13,
 )
 
 LESSONS = (
@@ -37,6 +38,7 @@ LESSONS = (
     lesson10,
     lesson11,
     lesson12,
+    lesson13,
 )
 
 own: dict[str, Exercise] = {}  # those that `registry.register` has added, by id
