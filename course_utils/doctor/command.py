@@ -26,6 +26,7 @@ def checks(trial: Trial) -> tuple[Check, ...]:
         Check("Python", host.python),
         Check("memory", host.memory),
         Check("fork", host.fork),
+        Check("hosts", host.hosts),
         Check("loopback", host.loopback),
         Check("shared memory", host.shared_memory),
         Check("packages", packages.packages),

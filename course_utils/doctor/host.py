@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from course_utils.doctor.examination import Ill
-from course_utils.engines import LOOPBACK, machine
+from course_utils.engines import LOOPBACK, lacking, machine
 from course_utils.text import show_bytes
 
 PYTHON = (3, 11)
@@ -80,6 +80,13 @@ def fork() -> str:
             "end other processes; look at `ulimit -u` and the container's pids limit",
         )
     return "works"
+
+
+def hosts() -> str:
+    """Look whether hosts can be made inside this machine: well, too, if not."""
+    if why := lacking():
+        return f"none can be made inside this machine ({why}); lesson 13 alone has some"
+    return "can be made inside this machine, for lesson 13"
 
 
 def loopback() -> str:

@@ -19,6 +19,7 @@ __all__, __getattr__ = opened(
         "in_namespaces": ("InNamespaces",),
         "leash": ("follow",),
         "machine": (),
+        "namespaces": ("lacking",),
         "starting": ("LOOPBACK", "StartError"),
     },
 )

@@ -22,7 +22,7 @@ from course_utils.engines import StartError, machine
 MB = 2**20
 LIMIT = 120  # seconds
 DOCTOR = [sys.executable, "-m", "course_utils", "doctor"]
-HOST = ("Python", "memory", "fork", "loopback", "shared memory")
+HOST = ("Python", "memory", "fork", "hosts", "loopback", "shared memory")
 ALL = (*HOST, "packages", "kernel", "launch(4)", "all_gather", "guard", "stop")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="breaks it as Linux does")
 
