@@ -51,6 +51,10 @@ GFORKER = re.compile(
     re.M,
 )
 FORKS = "mpiexec.gforker"  # MPICH's, for one machine
+AT_ONCE = (  # variable of hydra: nobody is there to type a password, or to wait
+    "HYDRA_LAUNCHER_EXTRA_ARGS",
+    "-o BatchMode=yes -o ConnectTimeout=10",
+)
 KEEP = "-disable-auto-cleanup"  # of hydra: the end of a rank ends no other
 HOW = "`pip install -r requirements-mpi.txt` brings one"
 PASSED_ON = (*environment(), CONNECTION, "IPP_PROFILE_DIR", "IPP_CLUSTER_ID")
@@ -98,6 +102,9 @@ class OverMPI(HandedOver):
         if self.local:
             at_home(settings, cluster.config.EngineLauncher.environment)
         self.kind = kind_of(settings.mpi_cmd)
+        if self.room:
+            variables = cluster.config.EngineLauncher.environment
+            variables.setdefault(*AT_ONCE)
         if self.room or self.kind == "hydra":
             settings.mpi_args = self.arguments(self.room)
         if "engine_cmd" not in cluster.config.EngineLauncher:

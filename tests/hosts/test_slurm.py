@@ -67,6 +67,17 @@ def test_rank_is_killed_and_comes_back_within_the_job(lab, world):
     assert_replaced(world, before, stayed=3)
 
 
+def test_node_is_lost_and_comes_back(lab, world):
+    with lab.pulled("node2"):
+        world.failure("%px dist.barrier()")
+        said = world.failure("ranks.repair()")
+        assert "srun could not start a new process for rank 2 on node2" in said
+        assert "ranks.shrink() goes on without it" in said
+    assert "ranks 2–3 are new processes" in world.good("ranks.repair()")
+    world.good("%px import torch, torch.distributed as dist")
+    assert_works(world, 4)
+
+
 def test_node_is_lost_and_the_others_go_on(lab, world):
     with lab.pulled("node2"):
         said = world.failure("%px dist.barrier()")
