@@ -175,7 +175,7 @@ class InNamespaces(Forked):
         self.end_lost(host)
         known = set(self.client._engines.values())
         forked = self.fork(f"{rank}.{time.monotonic_ns()}", host, [])
-        id_ = wait_for_new(self.client, known, rank, limit)
+        (id_,) = wait_for_new(self.client, known, [rank], limit)
         self.engines[id_] = forked
         return id_
 
