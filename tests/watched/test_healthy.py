@@ -67,6 +67,7 @@ for turn in range(20):
 dist.barrier()
 """,
     "ranks that finish one after the other": """
+dist.barrier()  # all have come up
 time.sleep(1.5 * rank)
 """,
     "a sub-group to which a rank comes late": """
