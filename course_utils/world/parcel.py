@@ -15,6 +15,8 @@ import os
 import pickle
 import sys
 import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -142,14 +144,36 @@ def unpack(parcel: bytes, names: dict[str, Any] | None = None) -> Any:
 
     names: the variables of the rank, where it is one.
     """
+    return opened(parcel, names)[0]
+
+
+def opened(parcel: bytes, names: dict[str, Any] | None) -> tuple[Any, dict[str, Any]]:
+    """Return what `unpack` does, and what its functions brought along."""
     file = io.BytesIO(parcel)
+    unpickler = Unpickler(file, names)
     try:
-        value = Unpickler(file, names).load()
+        value = unpickler.load()
         if file.tell() < len(parcel):
             remember(pickle.load(file))
-        return value
+        return value, unpickler.brought
     except Exception as error:
         raise CannotSend(why_not(error, "there" if names is None else "here")) from None
+
+
+@contextmanager
+def standing_in(brought: dict[str, Any], names: dict[str, Any]) -> Iterator[None]:
+    """Let functions find what was brought along that are made in a ``with`` block.
+
+    Comprehensions, lambdas and methods of classes are, wherever the code of a function
+    has them; they get what stands for Python's builtins at that moment.
+    """
+    before = names.get("__builtins__")
+    try:
+        if brought:
+            names["__builtins__"] = brought
+        yield
+    finally:
+        names["__builtins__"] = before
 
 
 def remember(sources: dict[str, list[str]]) -> None:

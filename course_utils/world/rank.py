@@ -25,7 +25,7 @@ from course_utils.world.cell_lines import (
     error_block,
     short_warning,
 )
-from course_utils.world.parcel import pack, unpack
+from course_utils.world.parcel import opened, pack, standing_in
 
 LOG = "COURSE_UTILS_LOG"  # variable that names the file for a rank's last words
 LEFT_OVER = ("TORCHELASTIC_", "GROUP_", "ROLE_")  # variables of torchrun
@@ -231,10 +231,11 @@ def perform(parcel: bytes) -> bytes:
     It is called from among the variables of this rank, which `eval` and `exec` take.
     """
     names = get_ipython().user_ns
-    given = unpack(parcel, names)
+    given, brought = opened(parcel, names)
     names.update(zip(CALLED, given, strict=True))
     try:
-        result = eval(CALL, names)
+        with standing_in(brought, names):
+            result = eval(CALL, names)
     finally:
         for name in CALLED:
             names.pop(name, None)

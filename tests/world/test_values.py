@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -173,6 +174,14 @@ def work(n):
     kept = scaled(n)
     return Result(kept + on_ranks)
 
+class Twice:
+    def of(self, numbers):
+        return {n: scaled(n) for n in numbers}
+
+def made_inside():
+    inside = lambda: [scaled(n) for n in range(2)]
+    return inside(), Twice().of([3])
+
 def locked():
     return LOCK
 
@@ -182,6 +191,11 @@ if __name__ == "__main__":
         results = ranks.run(work, 4)
         print([(isinstance(r, Result), r.value) for r in results], ranks["kept"])
         print(ranks.run(beside.twice, 4), ranks.run(lambda: beside.twice(SCALE)))
+        print(ranks.run(made_inside), ranks.run(eval, "'scaled' in globals()"))
+        try:
+            ranks.run(eval, "[scaled(n) for n in range(2)]")
+        except RuntimeError as error:
+            print(error)
         try:
             ranks.run(locked)
         except RuntimeError as error:
@@ -202,11 +216,13 @@ def test_functions_of_a_script_and_of_a_module_beside_it(tmp_path: Path):
         text=True,
         timeout=worlds.LIMIT,
     )
-    first, second, *error = done.stdout.splitlines()
+    first, second, third, *error = done.stdout.splitlines()
     assert first == "[(True, 41), (True, 41)] [40, 40]", done.stderr
     assert second == "[8, 8] [20, 20]"
-    assert error[0].startswith("[ranks 0–1] NameError at line ")
-    assert "of script.py: return LOCK" in error[0]
+    assert third == "[([0, 10], {3: 30}), ([0, 10], {3: 30})] [False, False]"
+    said = "\n".join(error)
+    assert "name 'scaled' is not defined" in said  # it came for one call
+    assert re.search(r"NameError at line \d+ of script.py: return LOCK", said)
 
 
 STUCK = """
