@@ -27,12 +27,14 @@ def alone():
 MISSED = " without calling it"
 BRANCH = "line {} stands under `if rank:`, so rank 0 never came to {}; "
 BRANCH += "every rank of the group has to call it"
+TOGETHER = "line {} stands under `if rank:`, so rank 0 took no part in what is waited "
+TOGETHER += "for"
 WAITS = {
     "a functional collective": (
         "from torch.distributed import _functional_collectives as f\n"
         "if rank:\n    print(f.all_gather_tensor(x, 0, dist.group.WORLD).sum())",
         "wait_tensor at line 4",
-        BRANCH.format(4, "wait_tensor"),
+        TOGETHER.format(4),
     ),
     "the constructor of DDP": (
         PARALLEL + "if rank:\n    DDP(torch.nn.Linear(2, 2))",
@@ -48,12 +50,12 @@ WAITS = {
     "wait in a module": (
         "import meeting\nif rank:\n    meeting.meet(x)",
         "work.wait at line 4",
-        "line 4 stands under `if rank:`, so rank 0 took no part in what is waited for",
+        TOGETHER.format(4),
     ),
     "wait in code without source": (
         f"names = {{}}\nexec({MODULE!r}, names)\nif rank:\n    names['meet'](x)",
         "wait at line 5",
-        BRANCH.format(5, "wait"),
+        TOGETHER.format(5),
     ),
 }
 

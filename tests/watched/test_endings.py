@@ -66,7 +66,9 @@ def test_rank_0_leaves_early_and_takes_the_store_along(jobs):
 def test_rank_0_waits_for_the_others_where_it_has_the_store(jobs, destroy):
     script = f"{HEAD}{INIT}dist.barrier()\ntime.sleep(rank)\n{destroy}\nprint('done')\n"
     job = jobs.run(script, 3, "--patience 1", launcher="srun")
-    assert (job.codes, job.out, job.err) == ([0] * 3, ["done\n"] * 3, [""] * 3)
+    assert (job.codes, job.out) == ([0] * 3, ["done\n"] * 3)
+    said = "".join(job.err)  # torch may warn that a last message found no store
+    assert "stuck:" not in said and "Traceback" not in said
 
 
 @pytest.mark.parametrize(
