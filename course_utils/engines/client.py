@@ -53,6 +53,25 @@ class RankClient(Client):
                 return
         Client._dispatch_iopub.__wrapped__(self, message)
 
+    def _handle_execute_reply(self, message: dict) -> None:
+        if self._is_awaited(message):
+            super()._handle_execute_reply(message)
+
+    def _handle_apply_reply(self, message: dict) -> None:
+        if self._is_awaited(message):
+            super()._handle_apply_reply(message)
+
+    def _is_awaited(self, message: dict) -> bool:
+        """Tell whether a reply is still waited for.
+
+        A rank on a host that counted as gone may answer once it is back. ipyparallel
+        would print that, in whatever cell runs at that moment.
+        """
+        request = message["parent_header"]["msg_id"]
+        if self._should_use_metadata_msg_id(message):
+            request = message["metadata"]["original_msg_id"]
+        return request in self.outstanding
+
     def _clear(self, request: str) -> None:
         self._to_clear.discard(request)
         shown = self.metadata[request]
