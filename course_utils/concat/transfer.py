@@ -5,8 +5,8 @@ travel, too. On gloo each piece goes directly from its rank into its slice of th
 result. Gloo's own all_gather receives into a hidden buffer of the full size and
 copies: twice the memory at any size.
 
-Which way is fastest on gloo (benchmarks/concat.py, medians on 2 cores, equal
-shards, in units of all_gather and torch.cat):
+Which way is fastest on sockets (CONCAT_SHARED_MEMORY=0 benchmarks/concat.py, medians on
+2 cores, gloo, equal shards, in units of all_gather and torch.cat):
 
     shard     ranks  slices  broadcasts into slices  all_gather_single
     1 KiB     2      2.0 *   2.0                     0.9
