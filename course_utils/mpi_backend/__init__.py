@@ -1,6 +1,6 @@
 """A process group over MPI, for the torch of the wheels, which was built without it.
 
-In a script whose ranks mpiexec has started, and which have torchrun's variables:
+In a script whose ranks mpiexec has started, and which have torchrun's variables::
 
     from course_utils import mpi_backend
 

@@ -13,7 +13,7 @@ from course_utils.engines.machine import find_mpiexec
 LIMIT = 120.0  # seconds for one job
 RUN = f"{sys.executable} -m course_utils.watched --patience 2 {{script}}"
 MEET = "MASTER_ADDR=node1 MASTER_PORT={port}"
-NETWORK = "OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=fab0"
+NETWORK = "OMP_NUM_THREADS=1 GLOO_SOCKET_IFNAME=eth0"
 TORCHRUN = (
     f"{NETWORK} {sys.executable} -m torch.distributed.run --nnodes=2 "
     "--nproc-per-node=2 --rdzv-backend=c10d --rdzv-endpoint=node1:29410 "
@@ -108,6 +108,6 @@ def test_srun_has_to_be_told_where_to_meet(lab, slurm):
 )
 def test_mpiexec(lab):
     run = RUN.format(script=script(lab, STUCK))
-    where = "-hosts node1:2,node2:2 -iface fab0"
+    where = "-hosts node1:2,node2:2 -iface eth0"
     meet = MEET.format(port=29413)
     assert_stuck(on(lab, "login", f"{meet} {NETWORK} {find_mpiexec()} {where} {run}"))

@@ -81,7 +81,7 @@ def test_a_deck_opens_from_disk_and_fits(deck):
         for image in slide["images"]:
             assert image["loaded"] and image["high"] > 100 and image["alt"], slide
         pictures += len(slide["images"])
-    assert pictures or deck.startswith(("07", "02")), "a deck without a picture"
+    assert pictures or deck.startswith(("02", "07", "13")), "a deck without a picture"
 
 
 def test_the_speaker_sees_notes_and_the_room_does_not():
