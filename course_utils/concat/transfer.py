@@ -9,8 +9,8 @@ Which way is fastest on sockets (CONCAT_SHARED_MEMORY=0 benchmarks/concat.py, me
 2 cores, gloo, equal shards, in units of all_gather and torch.cat):
 
     shard     ranks  slices  broadcasts into slices  all_gather_single
-    1 KiB     2      2.0 *   2.0                     0.9
-    1 KiB     4      0.9 *   1.6                     0.6
+    1 KiB     2      1.4 *   2.0                     0.9
+    1 KiB     4      0.4 *   1.6                     0.6
     1 KiB     8      0.8 *   2.0                     1.1
     1 MiB     2      1.5     0.7                     0.9
     1 MiB     4      0.7     0.9                     0.8
@@ -24,8 +24,10 @@ Which way is fastest on sockets (CONCAT_SHARED_MEMORY=0 benchmarks/concat.py, me
 Both ways into slices first tell the sizes, for which two ranks pay more than they gain
 up to 2 MiB. * Up to 4096 bytes travel with the sizes, see `tell`: one exchange of
 padded messages, to all ranks also where one alone gets the whole. Slices are used in
-any case: they take half of the memory. On nccl, which has not been measured here,
-equal pieces take the single-tensor collective, which is made for them.
+any case: they take half of the memory. Ranks of one host use no sockets from 4 KiB to
+32 MiB, see `shared`; on 2, 4 and 8 ranks that takes 1.4, 1.1 and 0.9 for 64 KiB, 0.5,
+0.4 and 0.4 for 1 MiB, 0.4, 0.4 and 0.3 for 4 MiB. On nccl, which has not been measured
+here, equal pieces take the single-tensor collective, which is made for them.
 
 With TORCH_DISTRIBUTED_DEBUG=DETAIL torch counts the messages of every rank, those
 between two of them included, and fails the next collective where the counts differ.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import importlib.metadata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -213,7 +212,9 @@ def check_launcher(engines: str | type | None) -> None:
     """Raise ValueError if ipyparallel has no launcher of that name."""
     if not isinstance(engines, str):
         return
-    group = importlib.metadata.entry_points(group="ipyparallel.engine_launchers")
+    from importlib.metadata import entry_points  # 20 ms that few launches need
+
+    group = entry_points(group="ipyparallel.engine_launchers")
     known = sorted(group.names)
     if engines.lower() not in known and not is_class(engines):
         raise ValueError(
