@@ -88,6 +88,7 @@ def test_host_that_is_not_there(lab, book):
     book.good("if 'ranks' in dir(): ranks.stop()")
     said = book.failure("launch(2, engines='mpi', hosts=['node1:1', 'nowhere:1'])")
     assert "StartError" in said and "Could not resolve hostname nowhere" in said
+    wait_for_end(lab)
     assert_clean(lab)
 
 
