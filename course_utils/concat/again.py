@@ -32,7 +32,8 @@ Places = dict[bytes, torch.Tensor]  # by the berth that says where, views of pie
 class Line:
     """The messages of one look, and what all told when it was seen.
 
-    places: where each rank's piece may lie; solid: whose pieces have elements.
+    places: where each rank's piece may lie; own: this rank's, and the berth that says
+    so, by where it begins; solid: whose pieces torch.cat is given.
     """
 
     def __init__(self, look: Look, call: Call, plan: Gathering, dock: Dock) -> None:
@@ -47,32 +48,32 @@ class Line:
         self.berths = [slice(r.stop, r.stop + tell.WHERE) for r in self.rows]
         self.memory[self.rows[me]] = call.heads[me * width :][:width]
         self.places = [
-            places(call.berths.get(rank), dock.flats.get(rank), flat, plan, i)
-            for i, (rank, flat) in enumerate(
-                zip(ranks, self.slots(messages), strict=True)
+            places(
+                call.berths.get(rank),
+                dock.flats.get(rank),
+                messages[i][self.frame.begin :],
+                plan,
+                i,
             )
+            for i, rank in enumerate(ranks)
         ]
         self.me, berth = me, call.berths.get(call.wire.me)
         self.serial = berth.serial if berth else 0  # of the memory it is loaded into
-        self.own = {at: part.view(look[-1]) for at, part in self.places[me].items()}
+        self.own = {
+            Berth(*array("q", at)).start: (at, part.view(look[-1]))
+            for at, part in self.places[me].items()
+        }
         shapes = [*plan.shapes.values()]
         self.solid = [i for i, s in enumerate(shapes) if s != (0,)] or [0]
         others = [(me + i) % len(ranks) for i in range(1, len(ranks))]
         self.incoming = [([messages[rank]], rank) for rank in others]
         self.outgoing = [([messages[me]], rank) for rank in others]
 
-    def slots(self, messages: tuple[torch.Tensor, ...]) -> list[torch.Tensor]:
-        """Return what travels with the row in each message."""
-        return [message[self.frame.begin :] for message in messages]
-
     def load(self, shard: torch.Tensor, dock: Dock) -> None:
         """Copy the shard to where the others find it, and write where that is."""
-        at = tell.NOWHERE
-        if self.serial:
-            start = dock.next_start()
-            at = next(at for at in self.own if Berth(*array("q", at)).start == start)
+        at, own = self.own[dock.next_start() if self.serial else 0]
         self.memory[self.berths[self.me]] = at
-        self.own[at].copy_(shard)
+        own.copy_(shard)
 
     def swap(self, group: dist.ProcessGroup) -> None:
         """Send the message to all ranks, and receive theirs."""
@@ -81,13 +82,15 @@ class Line:
         for work in works:
             work.wait()
 
-    def pieces(self) -> list[torch.Tensor | None]:
-        """Return the pieces of all ranks that have some; None for one of which is not
-        known where it lies. Nothing if a rank told anything else than before."""
+    def pieces(self) -> list[torch.Tensor]:
+        """Return the pieces of all ranks that have some; nothing if a rank told
+        anything else than before, or its piece lies in another memory."""
         memory = self.memory
         if b"".join([memory[row] for row in self.rows]) != self.heads:
             return []
-        return [self.places[i].get(bytes(memory[self.berths[i]])) for i in self.solid]
+        told = [(self.places[i], bytes(memory[self.berths[i]])) for i in self.solid]
+        known = all([at in there for there, at in told])
+        return [there[at] for there, at in told] if known else []
 
 
 def places(
@@ -131,8 +134,7 @@ def attempt(
         return None
     line.load(shard, dock)
     line.swap(group)
-    pieces = line.pieces()
-    if pieces and None not in pieces:
+    if pieces := line.pieces():
         return torch.cat(pieces, line.plan.dim, out=full)
     wire = line.wire._replace(group=group)
     told = tell.heard(tell.read(line.memory, line.frame, wire), bytearray(), wire)

@@ -17,14 +17,6 @@ hint, line 3: branch: this stands under `if rank == 7:`, so the other ranks
 
 
 @pytest.fixture(scope="module")
-def cells() -> Iterator[Cells]:
-    """Return a shell in which cells run."""
-    shell = Cells()
-    yield shell
-    shell.close()
-
-
-@pytest.fixture(scope="module")
 def ranks(cells: Cells) -> Iterator[Ranks]:
     """Return a world that gives hints, with what cells need."""
     with launch(2, hints=True) as world:
