@@ -71,6 +71,18 @@ def assert_outside(lab: Lab, book: Session, controller: int) -> None:
     assert lab.listening("login").count(lab.address("login")) == controller
 
 
+def assert_lost_host_comes_back(lab: Lab, world: Session, starter: str) -> None:
+    """Assert that repair names what could not start, and works with the cable in."""
+    with lab.pulled("node2"):
+        world.failure("%px dist.barrier()")
+        said = world.failure("ranks.repair()")
+        assert f"{starter} could not start a new process for rank 2 on node2" in said
+        assert "ranks.shrink() goes on without it" in said
+    assert "ranks 2–3 are new processes" in world.good("ranks.repair()")
+    world.good("%px import torch, torch.distributed as dist")
+    assert_works(world, 4)
+
+
 def wait_for_end(lab: Lab, limit: float = END) -> None:
     """Wait until no host runs anything of a world."""
     deadline = time.monotonic() + limit

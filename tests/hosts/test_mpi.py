@@ -9,6 +9,7 @@ from lab import Lab
 from session import session
 from stories import (
     assert_clean,
+    assert_lost_host_comes_back,
     assert_replaced,
     assert_works,
     stuck_on_purpose,
@@ -56,14 +57,7 @@ def test_rank_is_killed_and_a_new_engine_comes_on_its_host(world):
 
 
 def test_host_is_lost_and_comes_back(lab, world):
-    with lab.pulled("node2"):
-        world.failure("%px dist.barrier()")
-        said = world.failure("ranks.repair()")
-        assert "mpiexec could not start a new process for rank 2 on node2" in said
-        assert "ranks.shrink() goes on without it" in said
-    assert "ranks 2–3 are new processes" in world.good("ranks.repair()")
-    world.good("%px import torch, torch.distributed as dist")
-    assert_works(world, 4)
+    assert_lost_host_comes_back(lab, world, "mpiexec")
 
 
 def test_host_is_lost_and_the_others_go_on(lab, world):
