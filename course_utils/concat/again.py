@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import distributed as dist
 
-from course_utils.concat import tell
+from course_utils.concat import room, tell
 from course_utils.concat.agree import Call, Offer
 from course_utils.concat.describe import memory_of
 from course_utils.concat.eager import transforming
@@ -65,6 +65,9 @@ class Line:
         }
         shapes = [*plan.shapes.values()]
         self.solid = [i for i, s in enumerate(shapes) if s != (0,)] or [0]
+        self.box = tell.mailbox_for(call.wire, step)
+        parts = [memoryview(self.memory)[i * step :][:step] for i in range(len(ranks))]
+        self.mine, self.parts = parts[me], parts
         others = [(me + i) % len(ranks) for i in range(1, len(ranks))]
         self.incoming = [([messages[rank]], rank) for rank in others]
         self.outgoing = [([messages[me]], rank) for rank in others]
@@ -77,6 +80,9 @@ class Line:
 
     def swap(self, group: dist.ProcessGroup) -> None:
         """Send the message to all ranks, and receive theirs."""
+        if self.box:
+            self.box.swap(self.mine, self.parts, group)
+            return
         works = [group.recv(into, rank, TAG) for into, rank in self.incoming]
         works += [group.send(mine, rank, TAG) for mine, rank in self.outgoing]
         for work in works:
@@ -129,7 +135,7 @@ def attempt(
     if line is None or line.serial and line.serial != dock.own.serial:
         return None
     try:
-        full = torch.empty(line.plan.full_shape, dtype=shard.dtype, device="cpu")
+        full = room.empty(line.plan.full_shape, shard.dtype, "cpu")
     except (RuntimeError, MemoryError):  # which the others have to hear of
         return None
     line.load(shard, dock)

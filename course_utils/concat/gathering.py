@@ -10,6 +10,7 @@ from functools import cached_property, lru_cache, partial
 import torch
 from torch.autograd.function import once_differentiable
 
+from course_utils.concat import room
 from course_utils.concat.adjoint import asked, in_bytes, total
 from course_utils.concat.agree import Call, checked, pieces_of
 from course_utils.concat.tell import KEPT, NEGLIGIBLE, SURE, prepare
@@ -48,15 +49,15 @@ class Gathering:
 
     def empty(self, shape: tuple[int, ...]) -> torch.Tensor:
         """Return memory for a tensor of this shape."""
-        return torch.empty(shape, dtype=self.dtype, device=self.wire.device)
+        return room.empty(shape, self.dtype, self.wire.device)
 
-    def room(self, arrived: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    def rooms(self, arrived: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """Return memory for the pieces, one behind the other, and for the whole.
 
         arrived: whether the pieces are here already, in memory of their own.
         """
         flat = self.empty(self.full_shape)
-        return flat, flat if arrived or self.in_a_row else torch.empty_like(flat)
+        return flat, flat if arrived or self.in_a_row else self.empty(self.full_shape)
 
     @property
     def is_sure(self) -> bool:
@@ -121,15 +122,15 @@ def collect(
     """
     me = plan.wire.me
     holds = me in plan.holders
-    make = partial(plan.room, bool(arrived)) if holds else tuple
-    room = prepare(make, plan.operation, wire, ask=not plan.is_sure)
+    make = partial(plan.rooms, bool(arrived)) if holds else tuple
+    made = prepare(make, plan.operation, wire, ask=not plan.is_sure)
     if not holds:
         if not arrived:
             swap(dict.fromkeys(plan.holders, sent), {}, wire)
         return plan.empty(
             (*plan.full_shape[: plan.dim], 0, *plan.full_shape[plan.dim + 1 :])
         )
-    flat, full = room
+    flat, full = made
     if arrived:
         return joined(arrived, flat, plan)
     if len(plan.holders) == len(plan.shapes):

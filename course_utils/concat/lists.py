@@ -15,7 +15,7 @@ import torch
 from torch import distributed as dist
 from torch.autograd.function import once_differentiable
 
-from course_utils.concat import agree
+from course_utils.concat import agree, room
 from course_utils.concat.adjoint import asked
 from course_utils.concat.agree import Call, Offer, Piece
 from course_utils.concat.describe import items_of, memory_of
@@ -45,7 +45,7 @@ def message(
     tensors: Sequence[torch.Tensor | None], pieces: list[Piece], device: torch.device
 ) -> torch.Tensor:
     """Return the memory of tensors, one behind the other; zeros for None."""
-    flat = torch.empty(length(pieces), dtype=torch.uint8, device=device)
+    flat = room.empty([length(pieces)], torch.uint8, device)
     for tensor, (start, end) in zip(tensors, spans(pieces), strict=True):
         part = flat[start:end]
         part.zero_() if tensor is None else part.copy_(memory_of(tensor))
@@ -174,7 +174,8 @@ def move(listed: Listed, sent: Messages, holders: list[int]) -> list[torch.Tenso
     sizes = {rank: length(pieces) for rank, pieces in listed.pieces.items()}
 
     def make() -> torch.Tensor:
-        return mine.new_empty(sum(sizes.values()) if me in holders else 0)
+        size = sum(sizes.values()) if me in holders else 0
+        return room.empty([size], mine.dtype, mine.device)
 
     flat = prepare(make, listed.operation, wire, ask=not listed.is_sure)
     if me not in holders:

@@ -5,12 +5,10 @@ brings there before it tells its row, so that whoever has the row may read: one 
 out, one copy in. The memory has two halves, used in turn. Before a rank writes a half
 again it has had a later row of every rank, and each sends that after it has read.
 
-The memory is anonymous (memfd), and reached through /proc while its owner lives:
-nothing is left of it when the processes have ended, however they did. It holds twice
-the largest piece that was brought, rounded up to a power of two, and at most
-2 * `LARGEST`; what is larger goes through sockets. So does everything in a group
-whose ranks are on several hosts, or one of whose ranks cannot have or reach such
-memory: all ranks see that in the rows.
+The memory is anonymous, see `same_host`. It holds twice the largest piece that was
+brought, rounded up to a power of two, and at most 2 * `LARGEST`; what is larger goes
+through sockets. So does everything in a group whose ranks are on several hosts, or
+one of whose ranks cannot have or reach such memory: all ranks see that in the rows.
 
 `CONCAT_SHARED_MEMORY=0` in the environment of a rank turns it off; with `debug` each
 rank says once, on standard error, why it is not used.
@@ -18,25 +16,19 @@ rank says once, on standard error, why it is not used.
 
 from __future__ import annotations
 
-import functools
-import hashlib
 import mmap
 import os
-import socket
-import sys
 import weakref
 from collections.abc import Callable, Hashable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import distributed as dist
 
-SWITCH = "CONCAT_SHARED_MEMORY"
+from course_utils.same_host import Memory, reached, say, this_host, wanted
+
 LARGEST = 2**25  # bytes of a piece
 SMALLEST = 2**16  # bytes of half a memory
-SPACES = ("pid", "net")  # namespaces that ranks share where they count as one host
-OPTIONS = getattr(mmap, "MAP_SHARED", 0) | getattr(mmap, "MAP_POPULATE", 0)
 
 
 class Berth(NamedTuple):
@@ -59,21 +51,6 @@ UNUSED = Berth()
 NOT_TO_BE_HAD = Berth(host=1)
 
 
-class Memory:
-    """Anonymous memory that other processes of this user can map.
-
-    Raises OSError where the system has none, or not as much.
-    """
-
-    def __init__(self, half: int) -> None:
-        self.fd = os.memfd_create("course_utils.concat", os.MFD_CLOEXEC)
-        weakref.finalize(self, os.close, self.fd)
-        os.posix_fallocate(self.fd, 0, 2 * half)  # or a later write would kill us
-        self.half = half
-        self.serial = os.fstat(self.fd).st_ino
-        self.flat = mapped(self.fd)
-
-
 class Dock:
     """The shared memory of one group, as this rank sees it.
 
@@ -84,10 +61,12 @@ class Dock:
 
     def __init__(self) -> None:
         self.own: Memory | None = None
+        self.own_flat: torch.Tensor | None = None
+        self.half = 0
         self.turn = 0
         self.known: dict[int, int] = {}
         self.flats: dict[int, torch.Tensor] = {}
-        self.works = os.environ.get(SWITCH) != "0"
+        self.works = wanted()
         self.is_over = False
         self.ready: dict[Hashable, Any] = {}
 
@@ -103,18 +82,20 @@ class Dock:
             say(f"this rank cannot have it: {error}")
             return NOT_TO_BE_HAD
         start = self.next_start()
-        torch.cat(parts, out=own.flat[start : start + size])
+        torch.cat(parts, out=self.own_flat[start : start + size])
         return Berth(host, os.getpid(), own.fd, own.serial, start, size)
 
     def next_start(self) -> int:
         """Return where the next piece of this rank begins, from now on another half."""
-        self.turn = self.own.half - self.turn
+        self.turn = self.half - self.turn
         return self.turn
 
     def _at_least(self, size: int) -> Memory:
-        if self.own is None or self.own.half < size:
+        if self.own is None or self.half < size:
             self.turn = 0
-            self.own = Memory(max(SMALLEST, 1 << (size - 1).bit_length()))
+            self.half = max(SMALLEST, 1 << (size - 1).bit_length())
+            self.own = Memory("concat", 2 * self.half)
+            self.own_flat = flat(self.own.bytes)
         return self.own
 
     def unload(
@@ -141,24 +122,19 @@ class Dock:
         if not self.works:
             return False
         try:
-            self.flats.update({r: reached(b) for r, b in berths.items()})
+            self.flats.update({r: flat(reached(*b[1:4])) for r, b in berths.items()})
         except Exception:  # or the others would wait for this rank
             self.works = False
         return self.works
 
     def _end(self, why: str) -> dict[int, torch.Tensor]:
         """Use sockets from now on, as all ranks do."""
-        self.own, self.is_over = None, True
+        self.own = self.own_flat = None
+        self.is_over = True
         for kept in (self.known, self.flats, self.ready):
             kept.clear()
         say(why)
         return {}
-
-
-def say(why: str) -> None:
-    """Say why there is no shared memory, if that is asked for."""
-    if os.environ.get(SWITCH) == "debug":
-        print(f"rank {dist.get_rank()}: no shared memory: {why}", file=sys.stderr)
 
 
 _docks: weakref.WeakKeyDictionary[dist.ProcessGroup, Dock] = weakref.WeakKeyDictionary()
@@ -172,26 +148,6 @@ def dock_of(group: dist.ProcessGroup) -> Dock:
     return dock
 
 
-def reached(berth: Berth) -> torch.Tensor:
-    """Return the memory of another process, or of this one, as flat bytes."""
-    fd = os.open(f"/proc/{berth.pid}/fd/{berth.fd}", os.O_RDWR | os.O_CLOEXEC)
-    try:
-        if os.fstat(fd).st_ino != berth.serial:
-            raise OSError("another file")
-        return mapped(fd)
-    finally:
-        os.close(fd)
-
-
-def mapped(fd: int) -> torch.Tensor:
-    """Return a file's memory as flat bytes; they keep it when the file is closed."""
-    return torch.frombuffer(mmap.mmap(fd, 0, OPTIONS), dtype=torch.uint8)
-
-
-@functools.cache
-def this_host() -> int:
-    """Return a number for this host as its processes see it, from 2 upward."""
-    seen = [Path("/proc/sys/kernel/random/boot_id").read_text(), socket.gethostname()]
-    seen += [os.readlink(f"/proc/self/ns/{space}") for space in SPACES]
-    digest = hashlib.blake2b("\n".join(seen).encode(), digest_size=7).digest()
-    return 2 + int.from_bytes(digest)
+def flat(memory: mmap.mmap) -> torch.Tensor:
+    """Return memory as flat bytes, which keep it."""
+    return torch.frombuffer(memory, dtype=torch.uint8)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.autograd.function import once_differentiable
 
+from course_utils.concat import room
 from course_utils.concat.adjoint import asked, in_bytes, total
 from course_utils.concat.agree import SCALAR, Call, Offer, Piece
 from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
@@ -61,7 +62,7 @@ class Sharing:
 
     def empty(self, rank: int) -> torch.Tensor:
         """Return memory for what a rank gets."""
-        return torch.empty(self.chunk(rank), **self.kind)
+        return room.empty(self.chunk(rank), **self.kind)
 
     @property
     def kind(self) -> dict[str, torch.dtype | torch.device]:
@@ -177,7 +178,7 @@ class _Share(torch.autograd.Function):
         def make() -> tuple[torch.Tensor, dict[int, torch.Tensor], torch.Tensor]:
             incoming = {rank: plan.empty(rank) for rank in plan.wire.ranks if is_root}
             joined = is_root and plan.dim is not None
-            full = torch.empty(plan.shape, **plan.kind) if joined else None
+            full = room.empty(plan.shape, **plan.kind) if joined else None
             return packed(grad), incoming, full
 
         name = f"{plan.operation}, backward"

@@ -26,6 +26,7 @@ import torch
 
 from course_utils.concat.shared import LARGEST, NUMBERS, UNUSED, Berth, dock_of
 from course_utils.concat.transfer import SINGLE, Wire, c10d, spread, swap
+from course_utils.same_host import ROOM, Mailbox, mailbox_of
 from course_utils.text import merge, show_bytes, these_ranks
 
 try:
@@ -233,11 +234,28 @@ def swapped(mine: bytearray, wire: Wire) -> bytearray:
         getattr(c10d, SINGLE)(found, flat.cuda(), group=wire.group)
         return bytearray(found.tolist())
     memory = bytearray(len(ranks) * step)
+    if box := mailbox_for(wire, step):
+        parts = [memoryview(memory)[i : i + step] for i in range(0, len(memory), step)]
+        parts[box.me][:] = mine
+        box.swap(mine, parts, wire.group)
+        return memory
     found = torch.frombuffer(memory, dtype=torch.uint8)
     # half the time of gloo's all_gather, which passes it on from rank to rank
     parts = dict(zip(ranks, found.split(step), strict=True))
     swap(dict.fromkeys(ranks, flat), parts, wire)
     return memory
+
+
+def mailbox_for(wire: Wire, size: int) -> Mailbox | None:
+    """Return the mailbox of a group for messages of this size; None if it has none."""
+    if wire.backend != "gloo" or wire.counted or size > ROOM:
+        return None
+
+    def told(row: list[int]) -> list[tuple[int, ...]]:
+        heads = bytes(swapped(message(row, 8 * len(row)), wire))
+        return [*rows_of(heads, wire.ranks).values()]
+
+    return mailbox_of(wire.group, "concat", told)
 
 
 def message(row: list[int], length: int) -> bytearray:

@@ -19,7 +19,8 @@ compare roots.
 """
 
 from course_utils.guard.arguments import OPERATIONS
-from course_utils.guard.comparison import CollectiveError, compare
+from course_utils.guard.comparison import CollectiveError, compare, settle
+from course_utils.guard.known import recall
 from course_utils.guard.peers import check_peer
 from course_utils.guard.wrap import WRAPPER, comparable, install, uninstall
 
@@ -31,5 +32,7 @@ __all__ = [
     "comparable",
     "compare",
     "install",
+    "recall",
+    "settle",
     "uninstall",
 ]

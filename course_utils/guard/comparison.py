@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import distributed as dist
 
 from course_utils.guard.arguments import OPERATIONS
 from course_utils.guard.differences import agreed, differing, disagreement, ungrouped
+from course_utils.guard.exchange import exchanged
 from course_utils.guard.pieces import MODULUS, pieces, unbalanced
 from course_utils.guard.record import ALONE, OF_ROOT, PLAIN, Record, read, record
 from course_utils.text import indent, these_ranks
 
 MOST = 4  # different problems that an error names
-# A group's method has another name before torch 2.13.
-KNOWN = hasattr(dist.ProcessGroup, "all_gather_single")
-ALL_GATHER = "all_gather_single" if KNOWN else "_allgather_base"
 
 
 class CollectiveError(RuntimeError):
@@ -25,20 +22,33 @@ class CollectiveError(RuntimeError):
 
 def compare(
     name: str, given: dict[str, Any], group: dist.ProcessGroup, misfit: str = ""
-) -> None:
+) -> list[int]:
     """Exchange what the ranks are about to do; raise CollectiveError on all if
     they disagree.
 
     misfit: why this rank's arguments do not fit the collective's parameters, if so.
+    Returns what this rank told.
     """
-    ranks = dist.get_process_group_ranks(group)
-    mine, wrong = record(name, given, ranks, misfit)
-    device = "cuda" if "nccl" in dist.get_backend(group) else "cpu"
-    flat = torch.empty(len(ranks) * len(mine), dtype=torch.int64, device=device)
-    getattr(group, ALL_GATHER)(flat, torch.tensor(mine, device=device)).wait()
-    rows = flat.view(len(ranks), -1).tolist()
+    mine, wrong = record(name, given, dist.get_process_group_ranks(group), misfit)
+    settle(name, given, group, mine, wrong)
+    return mine
+
+
+def settle(
+    name: str,
+    given: dict[str, Any],
+    group: dist.ProcessGroup,
+    mine: list[int],
+    wrong: str = "",
+) -> None:
+    """Exchange records; raise CollectiveError on all ranks if they disagree.
+
+    mine, wrong: of this rank, see `record`.
+    """
+    rows = exchanged(mine, group)
     if agreed(rows):
         return
+    ranks = dist.get_process_group_ranks(group)
 
     def heard(mine: Any) -> dict[int, Any]:
         """Return what each rank has to say, since the numbers do not tell it."""

@@ -93,13 +93,18 @@ def group_name(group: object) -> str:
 
 
 def sequences() -> dict[str, int]:
-    """Return how many operations each group of this process has begun."""
+    """Return how many operations each group of this process has begun.
+
+    What is swapped in shared memory counts, too.
+    """
     dist = sys.modules.get("torch.distributed")
     if dist is None or not dist.is_initialized():
         return {}
+    same_host = sys.modules.get("course_utils.same_host")
+    more = same_host.swapped if same_host else lambda group: 0
     try:
         return {
-            group.group_name: group._get_sequence_number_for_group()
+            group.group_name: group._get_sequence_number_for_group() + more(group)
             for group in list(dist.distributed_c10d._world.pg_map)
         }
     except RuntimeError:  # a backend that does not count

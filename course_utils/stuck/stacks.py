@@ -49,7 +49,7 @@ def waiting_call(
         if path.endswith(POLLED):  # as if it were in C++, like gloo's
             above = library[:i]
             return idle_call(above[-1] if above else inner, above)
-        if path.endswith(GUARD) and frame.f_code.co_name == "compare":
+        if path.endswith(GUARD) and frame.f_code.co_name == "settle":
             return frame.f_locals["name"], frame
         if CONCAT in path or path.endswith(COLLECTIVES):
             return frame.f_code.co_name, frame

@@ -140,7 +140,8 @@ def own_order(attempt: Attempt) -> str | None:
     """The names come in the order in which a rank got them."""
     for rank in attempt.wrong():
         names = [name for name, _ in named(attempt.yours[rank])]
-        if sorted(names) == list(NAMES) and names != list(NAMES):
+        same = len(names) == len(NAMES) and all(name in names for name in NAMES)
+        if same and names != list(NAMES):
             return f"Rank {rank}'s list has the names in another order."
     return None
 

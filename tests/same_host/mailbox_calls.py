@@ -1,0 +1,77 @@
+"""What the ranks of `test_mailbox.py` run."""
+
+import random
+import time
+
+import torch
+from torch import distributed as dist
+
+from course_utils.same_host import Mailbox, mailbox, mailbox_of, swapped
+
+me, world_size = dist.get_rank(), dist.get_world_size()
+
+
+def told(row):
+    """Exchange a row by a collective."""
+    rows = [None] * world_size
+    dist.all_gather_object(rows, row)
+    return rows
+
+
+def box(group=None):
+    """The mailbox of a group for these tests."""
+    return mailbox_of(group or dist.group.WORLD, "tests", told)
+
+
+def letter(rank, call, size):
+    """A message that no other rank and no other call has."""
+    return random.Random(f"{rank} {call}").randbytes(size)
+
+
+def swap(call, size=40):
+    """Swap one message with every rank; tell whether those that came are right."""
+    found = [bytearray(size) for _ in range(world_size)]
+    views = [memoryview(one) for one in found]
+    box().swap(letter(me, call, size), views, dist.group.WORLD)
+    return all(found[r] == letter(r, call, size) for r in range(world_size) if r != me)
+
+
+def wrong_calls(calls, lateness, seed=0):
+    """Which of many calls went wrong, while ranks are late by so many seconds."""
+    late, same = random.Random(seed + me), random.Random(seed)
+    wrong = []
+    for call in range(calls):
+        size = same.choice([1, 40, 5000, mailbox.ROOM])
+        time.sleep(late.choice(lateness))
+        if not swap(call, size):
+            wrong.append(call)
+    return wrong
+
+
+def collectives_between(calls):
+    """Which of many calls went wrong, with a collective after each of them."""
+    late, wrong, ones = random.Random(me), [], torch.ones(1)
+    for call in range(calls):
+        time.sleep(late.choice([0, 0, 0, 2 * mailbox.DOZE]))
+        total = ones.clone()
+        right = swap(call)
+        dist.all_reduce(total)
+        if not right or total.item() != world_size:
+            wrong.append(call)
+    return wrong
+
+
+def interrupted(call):
+    """Whether a swap was interrupted on this rank, which comes first."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    wait, mailbox.futex.wait = mailbox.futex.wait, interrupt
+    try:
+        swap(call)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        mailbox.futex.wait = wait
+    return False
