@@ -30,3 +30,10 @@ def total(parts: dict[int, torch.Tensor]) -> torch.Tensor:
     for part in rest:
         first += part
     return first
+
+
+def total_in(own: torch.Tensor, parts: dict[int, torch.Tensor]) -> torch.Tensor:
+    """Return the same sum in memory of its own, where the parts are of other ranks."""
+    first, *rest = parts.values()
+    own.copy_(first)
+    return total(dict(enumerate([own, *rest])))

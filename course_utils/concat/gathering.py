@@ -11,9 +11,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from course_utils.concat import room
-from course_utils.concat.adjoint import asked, in_bytes, total
+from course_utils.concat.adjoint import asked, in_bytes, total, total_in
 from course_utils.concat.agree import Call, checked, pieces_of
-from course_utils.concat.tell import KEPT, NEGLIGIBLE, SURE, prepare
+from course_utils.concat.tell import KEPT, NEGLIGIBLE, SURE, carried, prepare
 from course_utils.concat.transfer import Wire, as_bytes, packed, spread, swap
 
 
@@ -74,6 +74,12 @@ class Gathering:
         """The bytes of every rank's piece."""
         width = self.dtype.itemsize
         return [math.prod(shape) * width for shape in self.shapes.values()]
+
+    def own_part(self, flat: torch.Tensor) -> torch.Tensor:
+        """Return this rank's piece, flat, from the bytes of all pieces in a row."""
+        place = self.wire.ranks.index(self.wire.me)
+        begin = sum(self.sizes[:place])
+        return flat[begin : begin + self.sizes[place]].view(self.dtype)
 
     def in_bytes(self, flat: torch.Tensor) -> dict[int, torch.Tensor]:
         """Cut memory, in which the pieces lie one behind the other, by rank."""
@@ -170,7 +176,20 @@ class _Gather(torch.autograd.Function):
     def backward(
         ctx, grad: torch.Tensor
     ) -> tuple[torch.Tensor, None, None, None, None]:
-        plan, wire = ctx.plan, ctx.wire
+        plan, wire, name = ctx.plan, ctx.wire, f"{ctx.plan.operation}, backward"
+        made: list[torch.Tensor] = []
+
+        def sent() -> list[torch.Tensor]:
+            made.append(plan.empty(ctx.shape))
+            if wire.me not in plan.holders:
+                return []
+            pieces = grad if plan.in_a_row else joined_pieces(grad, plan)
+            return [as_bytes(packed(pieces))]
+
+        sizes = {rank: plan.size * (rank in plan.holders) for rank in wire.ranks}
+        if found := carried(sent, name, wire, sizes):
+            own = {r: plan.own_part(found[r]).view(ctx.shape) for r in plan.holders}
+            return total_in(made[0], own), None, None, None, None
 
         def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
             outgoing: dict[int, torch.Tensor] = {}
@@ -179,7 +198,6 @@ class _Gather(torch.autograd.Function):
                 outgoing = plan.in_bytes(packed(pieces))
             return outgoing, {rank: plan.empty(ctx.shape) for rank in plan.holders}
 
-        name = f"{plan.operation}, backward"
         ask = plan.size * (1 + len(plan.holders)) > NEGLIGIBLE
         outgoing, incoming = prepare(make, name, wire, ask)
         swap(outgoing, in_bytes(incoming), wire)

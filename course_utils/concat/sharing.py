@@ -9,9 +9,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from course_utils.concat import room
-from course_utils.concat.adjoint import asked, in_bytes, total
+from course_utils.concat.adjoint import asked, in_bytes, total, total_in
 from course_utils.concat.agree import SCALAR, Call, Offer, Piece
-from course_utils.concat.tell import NEGLIGIBLE, SURE, prepare
+from course_utils.concat.tell import NEGLIGIBLE, SURE, carried, prepare
 from course_utils.concat.transfer import Wire, as_bytes, c10d, packed, swap
 
 
@@ -59,6 +59,18 @@ class Sharing:
         if self.dim is None:
             return full
         return full.split(self.sizes, self.dim)[self.wire.ranks.index(self.wire.me)]
+
+    def returned(
+        self, found: dict[int, torch.Tensor], full: torch.Tensor
+    ) -> torch.Tensor:
+        """Return, in `full`, the gradient of what the root holds, from the bytes of
+        all ranks'; an empty tensor elsewhere."""
+        if self.wire.me != self.root:
+            return full
+        parts = {r: t.view(self.dtype).view(self.chunk(r)) for r, t in found.items()}
+        if self.dim is None:
+            return total_in(full, parts)
+        return torch.cat(list(parts.values()), self.dim, out=full)
 
     def empty(self, rank: int) -> torch.Tensor:
         """Return memory for what a rank gets."""
@@ -173,7 +185,16 @@ class _Share(torch.autograd.Function):
     @once_differentiable
     def backward(ctx, grad: torch.Tensor) -> tuple[torch.Tensor, None, None, None]:
         plan, me = ctx.plan, ctx.plan.wire.me
-        is_root = me == plan.root
+        is_root, name = me == plan.root, f"{plan.operation}, backward"
+        width, made = plan.dtype.itemsize, []
+
+        def sent() -> list[torch.Tensor]:
+            made.append(room.empty(plan.shape if is_root else [0], **plan.kind))
+            return [as_bytes(packed(grad))]
+
+        sizes = {rank: math.prod(plan.chunk(rank)) * width for rank in plan.wire.ranks}
+        if found := carried(sent, name, plan.wire, sizes):
+            return plan.returned(found, made[0]), None, None, None
 
         def make() -> tuple[torch.Tensor, dict[int, torch.Tensor], torch.Tensor]:
             incoming = {rank: plan.empty(rank) for rank in plan.wire.ranks if is_root}
@@ -181,7 +202,6 @@ class _Share(torch.autograd.Function):
             full = room.empty(plan.shape, **plan.kind) if joined else None
             return packed(grad), incoming, full
 
-        name = f"{plan.operation}, backward"
         ask = plan.size * (1 + len(plan.wire.ranks)) > NEGLIGIBLE
         mine, incoming, full = prepare(make, name, plan.wire, ask)
         swap({plan.root: as_bytes(mine)}, in_bytes(incoming), plan.wire)

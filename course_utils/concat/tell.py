@@ -304,6 +304,42 @@ def prepare(make: Callable[[], Made], operation: str, wire: Wire, ask: bool) -> 
     return made
 
 
+def carried(
+    make: Callable[[], Sequence[torch.Tensor]],
+    operation: str,
+    wire: Wire,
+    sizes: dict[int, int],
+) -> dict[int, torch.Tensor]:
+    """Return the bytes that each rank sends to all, by rank, from shared memory.
+
+    make: makes this rank's, as flat bytes, one behind the other; sizes: of what each
+    rank sends, by rank, the same on every rank. Returns nothing where it goes by
+    sockets.
+    Raises ConcatError on every rank if one of them cannot make its own.
+    """
+    largest = max(sizes.values())
+    if not is_shared(largest, wire):
+        return {}
+    cargo, problem = [], ""
+    try:
+        cargo = make()
+    except Exception as error:
+        problem = problem_of(error)
+    told = tell(operation, [], problem, wire, cargo, slot_of(wire))
+    found = zip(sizes.items(), told.early, strict=True)
+    parts = {rank: part[:size] for (rank, size), part in found}
+    complete = all([part.numel() == sizes[rank] for rank, part in parts.items()])
+    return parts if complete else {}
+
+
+def is_shared(size: int, wire: Wire) -> bool:
+    """Tell whether so many bytes of a rank go through shared memory, as far as all
+    ranks know."""
+    if not slot_of(wire) or mailbox_for(wire, 0) is None:
+        return False
+    return size <= EAGER or size <= LARGEST and not dock_of(wire.group).is_over
+
+
 def has_room(device: torch.device) -> bool:
     """Tell whether `SURE` bytes can be had for certain, without using any."""
     if device.type == "cpu" and not memory_is_limited():

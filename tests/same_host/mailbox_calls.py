@@ -6,7 +6,7 @@ import time
 import torch
 from torch import distributed as dist
 
-from course_utils.same_host import Mailbox, mailbox, mailbox_of, swapped
+from course_utils.same_host import mailbox, mailbox_of
 
 me, world_size = dist.get_rank(), dist.get_world_size()
 

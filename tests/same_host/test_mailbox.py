@@ -22,7 +22,7 @@ def three():
     """Return three ranks that share a mailbox."""
     with launch(3, guard=False) as ranks:
         ranks.view.execute(CALLS, block=True)
-        assert ranks.run(eval, "isinstance(box(), Mailbox)") == [True] * 3
+        assert ranks.run(eval, "isinstance(box(), mailbox.Mailbox)") == [True] * 3
         yield ranks
 
 
@@ -52,9 +52,9 @@ def test_an_interrupted_swap_upsets_none_that_follows(three):
 
 
 def test_it_counts_what_it_swapped(three):
-    before = three.run(eval, "swapped(dist.group.WORLD)")
+    before = three.run(eval, "mailbox.swapped(dist.group.WORLD)")
     three.run(eval, "[swap(call) for call in range(5)]")
-    after = three.run(eval, "swapped(dist.group.WORLD)")
+    after = three.run(eval, "mailbox.swapped(dist.group.WORLD)")
     assert after == [count + 5 for count in before]
 
 
@@ -82,7 +82,7 @@ def test_a_group_has_it_on_all_ranks_or_on_none(reason, who):
         ranks.view.execute(f"import os\n{CALLS}", block=True)
         ranks.view.execute(f"if {who}:\n    {REASONS[reason]}", block=True)
         assert ranks.run(eval, "box() is None") == [True] * 2
-        assert ranks.run(eval, "swapped(dist.group.WORLD)") == [0] * 2
+        assert ranks.run(eval, "mailbox.swapped(dist.group.WORLD)") == [0] * 2
 
 
 SCRIPT = """
