@@ -256,19 +256,14 @@ def on_the_wire(way: Callable, shard) -> int:
     import torch
     from torch import distributed as dist
 
+    from course_utils.measure import sent_bytes
+
     dist.barrier()
     before = sent_bytes()
     way(shard)
     sent = torch.tensor([sent_bytes() - before])
     dist.all_reduce(sent)
     return int(sent.item())
-
-
-def sent_bytes() -> int:
-    """Return the bytes that this process has sent on TCP connections, each once."""
-    from course_utils.stuck.connections import sockets, traffic
-
-    return sum(traffic(fd)[0] for fd in sockets())
 
 
 def peak(way: Callable, shard) -> int:

@@ -13,7 +13,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from course_utils.stuck.connections import sockets, traffic
+from course_utils.measure import sockets, traffic
 from course_utils.stuck.stacks import idle_call, joins, seconds_of, stack, waiting_call
 
 PEERS = ("src", "dst", "group_src", "group_dst")

@@ -14,7 +14,8 @@ from typing import Any
 
 from IPython import get_ipython
 
-from course_utils.stuck.connections import shut_down, sockets
+from course_utils.measure import sockets
+from course_utils.stuck.connections import shut_down
 from course_utils.stuck.looking import Eyes, arguments, sequences
 from course_utils.text import file_named, own_places
 

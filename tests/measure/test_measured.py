@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from course_utils import concat
 from course_utils.concat import shared
-from course_utils.stuck.connections import sockets, traffic
+from course_utils.measure import sockets, traffic
 from course_utils.measure import in_turns, peak_memory, seconds
 from course_utils.measure import memory_limit, resident_memory, return_freed_memory
 

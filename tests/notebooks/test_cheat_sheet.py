@@ -75,7 +75,7 @@ def received(name: str, size: int) -> int:
     import torch
     import torch.distributed as dist
 
-    from course_utils.stuck.connections import sockets, traffic
+    from course_utils.measure import sockets, traffic
 
     rank, world = dist.get_rank(), dist.get_world_size()
     shard = torch.zeros(size, dtype=torch.uint8)
