@@ -1,7 +1,8 @@
 """Measure what reading by rank costs: an empty `%%px` cell against a bare execute.
 
-Both run on the same four ranks, in turn, from one IPython shell in this process: the
-cell as a learner types it, and a blocking `DirectView.execute` of the same code.
+Both run on the same 4 ranks, then on the same 16, in turn, from one IPython shell in
+this process: the cell as a learner types it, and a blocking `DirectView.execute` of
+the same code.
 """
 
 from __future__ import annotations
@@ -17,20 +18,40 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from course_utils import launch
 
-RANKS = 4
-ROUNDS = 100  # in each run
+SIZES = {4: 100, 16: 40}  # rounds in each run, by number of ranks
 WARM_UP = 10
 
 
 def main() -> None:
-    """Measure both sides in turn, print a table, store the figure."""
+    """Measure both sides in turn, print a table, store the figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--runs", type=int, default=3, help="of 100 rounds each (3)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="store the figure")
+    parser.add_argument("--runs", type=int, default=3, help="of many rounds each (3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="store the figures")
     options = parser.parse_args()
 
+    runs = {size: measure(size, options.runs) for size in SIZES}
+    ratios = {n: [cell / bare for cell, bare in pairs] for n, pairs in runs.items()}
+    rounds = " and ".join(map(str, SIZES.values()))
+    print(f"median (smallest–largest) of {options.runs} runs of {rounds} rounds, in ms")
+    rows = [
+        ["empty %%px cell", *(milliseconds(pairs, 0) for pairs in runs.values())],
+        ["DirectView.execute", *(milliseconds(pairs, 1) for pairs in runs.values())],
+        ["ratio", *map(spread, ratios.values())],
+    ]
+    print(table(["", *(f"{size} ranks" for size in SIZES)], rows), end="\n\n")
+    figures = {
+        "px_over_execute": median(ratios[4]),
+        "px16_over_execute": median(ratios[16]),
+    }
+    show(figures)
+    if options.json:
+        store(options.json, figures)
+
+
+def measure(size: int, runs: int) -> list[tuple[float, float]]:
+    """Return for each run the median seconds of a cell and of a bare execute."""
     shell = InteractiveShell.instance()
-    with launch(RANKS) as ranks:
+    with launch(size) as ranks:
 
         def cell() -> None:
             shell.run_cell("%%px\npass", store_history=False).raise_error()
@@ -39,20 +60,12 @@ def main() -> None:
             ranks.view.execute("pass", block=True)
 
         alternate(cell, execute, WARM_UP)
-        runs = [alternate(cell, execute, ROUNDS) for _ in range(options.runs)]
-    cells, executes = zip(*runs, strict=True)
-    ratios = [c / e for c, e in runs]
-    print(f"median (smallest–largest) of {len(runs)} runs of {ROUNDS} rounds, in ms")
-    rows = [
-        ["empty %%px cell", spread([1000 * c for c in cells])],
-        ["DirectView.execute", spread([1000 * e for e in executes])],
-        ["ratio", spread(ratios)],
-    ]
-    print(table(["", f"{RANKS} ranks"], rows), end="\n\n")
-    figures = {"px_over_execute": median(ratios)}
-    show(figures)
-    if options.json:
-        store(options.json, figures)
+        return [alternate(cell, execute, SIZES[size]) for _ in range(runs)]
+
+
+def milliseconds(pairs: list[tuple[float, float]], side: int) -> str:
+    """Write the seconds of one side of all runs as milliseconds."""
+    return spread([1000 * pair[side] for pair in pairs])
 
 
 def alternate(

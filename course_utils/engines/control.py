@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from course_utils.engines import machine
 from course_utils.engines.logs import exit_text
 
 if TYPE_CHECKING:
@@ -63,12 +64,12 @@ class Control:
 
     def is_dead(self, rank: int) -> bool:
         """Tell whether the engine of a rank has ended."""
-        if self.ids[rank] not in self.cluster.client.ids:
+        if self.ids[rank] not in self.cluster.client._engines:  # `ids` is a copy
             return True
         if self.is_lost(rank):
             return True
         pid = self.pids.get(rank)
-        return self.cluster.local and pid is not None and not psutil.pid_exists(pid)
+        return self.cluster.local and pid is not None and not machine.is_process(pid)
 
     def is_lost(self, rank: int) -> bool:
         """Tell whether the host of a rank is known to be out of reach."""

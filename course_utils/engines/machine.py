@@ -35,6 +35,21 @@ def find_mpiexec() -> str | None:
     return shutil.which("mpiexec", path=own) or shutil.which("mpiexec")
 
 
+def is_process(pid: int) -> bool:
+    """Tell whether there is a process of this number."""
+    if sys.platform == "win32":  # where this would end it
+        import psutil  # here, so that `doctor` can say that it is missing
+
+        return psutil.pid_exists(pid)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # somebody else's
+        pass
+    return True
+
+
 def available_memory() -> int:
     """Return the bytes that can be taken without swapping, container included."""
     import psutil  # here, so that `doctor` can say that it is missing

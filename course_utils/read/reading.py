@@ -45,6 +45,11 @@ class CellReader:
         found = read_source(f"{head}\n{plain(cell)}")
         return [replace(finding, line=finding.line - 1) for finding in found]
 
+    def pass_by(self, cell: str) -> None:
+        """Keep the imports of a cell that is not to be read."""
+        if "import" in cell:  # most have none, and parsing takes time
+            self.take(cell)
+
     def take(self, cell: str) -> ast.Module | None:
         """Keep the imports of a cell; return its tree, None for what is no Python."""
         tree = parsed(plain(cell))

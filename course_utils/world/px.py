@@ -51,12 +51,15 @@ class RankMagics(ParallelMagics):
         ``--targets 0``, ``--targets 0,2`` and ``--targets 1:3`` choose ranks.
         Reports count lines as an editor does: the line of ``%%px`` is line 1.
         """
-        options = magic_arguments.parse_argstring(self.cell_px, line)
-        self._alone = not options.local
+        bare = not line.strip()  # as most are, and reading options takes a while
+        local = not bare and magic_arguments.parse_argstring(self.cell_px, line).local
+        self._alone = not local
         try:
             with stoppable("the cell"):
-                if options.local:
+                if local:
                     return self._here_too(line, cell)
+                if bare:
+                    return self.parallel_execute(PX + cell)
                 return self.cell_px(line, PX + cell)
         finally:
             self._alone = False
@@ -94,7 +97,7 @@ class RankMagics(ParallelMagics):
         The cell runs all the same.
         """
         if not self.ranks.hints:
-            self._reader.take(cell)
+            self._reader.pass_by(cell)
             return
         for found in self._reader.read(cell):
             print(paragraph(f"hint, line {found}"))

@@ -135,6 +135,7 @@ def prepare(leash: int) -> None:
         faulthandler.enable(open(os.environ[LOG], "a"))
         stderr_to_log()
     shell = get_ipython()
+    shell.kernel._publish_execute_input = lambda *_, **__: None  # nobody reads it
     shell.history_manager.enabled = False  # a database that nobody reads
     shell.InteractiveTB.structured_traceback = error_block
     shell.InteractiveTB.get_exception_only = error_block

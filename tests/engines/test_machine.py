@@ -1,6 +1,8 @@
 """What the machine offers: memory inside a container, GPUs without torch."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -131,3 +133,11 @@ def test_nccl_needs_a_gpu_for_each_rank(two_gpus):
     for backend in ("nccl", "cpu:gloo,cuda:nccl"):
         with pytest.raises(ValueError, match="GPU for each of the 3 ranks.* 2 here"):
             launch(3, backend=backend)
+
+
+def test_processes_that_there_are():
+    assert machine.is_process(os.getpid())
+    assert machine.is_process(1)  # somebody else's, unless the tests are root's
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    assert not machine.is_process(ended.pid)

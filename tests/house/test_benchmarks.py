@@ -15,7 +15,7 @@ import pytest
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 LIMIT = 240  # seconds for one of them
 FEW = {
-    "px.py": ("--runs 1", ["px_over_execute"]),
+    "px.py": ("--runs 1", ["px_over_execute", "px16_over_execute"]),
     "concat.py": ("--rounds 1 --sizes 4096", ["even_1kb_over_bare"]),
     "collectives.py": (
         "--turns 1 --calls 1 --sizes 1024 1048576",
