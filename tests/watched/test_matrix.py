@@ -132,4 +132,6 @@ def compare(row: Row, text: str, expected: str) -> None:
         text = text.partition(" last seen")[0]
     if row.name == "a call in a function of another cell":
         text = text.replace("line 12 of elsewhere.py", "line 3 of train.py")
+    if row.name == "SystemExit":  # Python says itself what it was called with
+        text = text.removesuffix(" enough")
     assert text == expected
