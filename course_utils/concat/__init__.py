@@ -5,8 +5,9 @@ script under torchrun. Each is called by every rank of the group. Shards may be
 uneven or empty, of any dtype and layout. One small message tells the sizes, and
 carries shards of up to 4096 bytes; after it, no more bytes are sent than the shards
 hold. Ranks of one host hand over what is larger, up to 32 MiB, in shared memory: one
-copy out, one copy in. Each rank keeps twice its largest shard for that, until the
-group ends; CONCAT_SHARED_MEMORY=0 in the environment turns it off.
+copy out, one copy in; on x86-64 the small messages, too. Each rank keeps twice its
+largest shard for that, until the group ends; CONCAT_SHARED_MEMORY=0 in the environment
+turns it off.
 
 Nobody is left waiting by a local error: whatever cannot be joined, and whatever one
 rank alone cannot describe, convert or get the memory for, raises the same
