@@ -1,6 +1,6 @@
 """Memory and time: measured on the ranks, predicted from formulas, planned for.
 
-`peak`, `resident`, `timing` and `traffic` measure; `ways`, `route` and `prediction` say
+`peak`, `resident`, `timing` and `network` measure; `ways`, `route` and `prediction` say
 what each way to concatenate costs; `link` fits latency and bandwidth; `planning` and
 `summary` put measured and predicted together; `rehearsal` runs thousands of ranks
 in one process.
@@ -19,7 +19,7 @@ __all__, __getattr__ = opened(
         "resident": ("memory_limit", "resident_memory", "return_freed_memory"),
         "summary": ("Summary",),
         "timing": ("Timing", "in_turns", "seconds"),
-        "traffic": ("sent_bytes", "sockets", "traffic"),
+        "network": ("sent_bytes", "sockets", "traffic"),
         "ways": ("WAYS",),
     },
 )
