@@ -179,12 +179,12 @@ class _Gather(torch.autograd.Function):
         plan, wire, name = ctx.plan, ctx.wire, f"{ctx.plan.operation}, backward"
         made: list[torch.Tensor] = []
 
+        def pieces() -> torch.Tensor:
+            return packed(grad if plan.in_a_row else joined_pieces(grad, plan))
+
         def sent() -> list[torch.Tensor]:
             made.append(plan.empty(ctx.shape))
-            if wire.me not in plan.holders:
-                return []
-            pieces = grad if plan.in_a_row else joined_pieces(grad, plan)
-            return [as_bytes(packed(pieces))]
+            return [as_bytes(pieces())] if wire.me in plan.holders else []
 
         sizes = {rank: plan.size * (rank in plan.holders) for rank in wire.ranks}
         if found := carried(sent, name, wire, sizes):
@@ -192,10 +192,8 @@ class _Gather(torch.autograd.Function):
             return total_in(made[0], own), None, None, None, None
 
         def make() -> tuple[dict[int, torch.Tensor], dict[int, torch.Tensor]]:
-            outgoing: dict[int, torch.Tensor] = {}
-            if wire.me in plan.holders:
-                pieces = grad if plan.in_a_row else joined_pieces(grad, plan)
-                outgoing = plan.in_bytes(packed(pieces))
+            holds = wire.me in plan.holders
+            outgoing = plan.in_bytes(pieces()) if holds else {}
             return outgoing, {rank: plan.empty(ctx.shape) for rank in plan.holders}
 
         ask = plan.size * (1 + len(plan.holders)) > NEGLIGIBLE

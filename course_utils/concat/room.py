@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 import torch
 
@@ -32,6 +33,12 @@ def advise(start: int, size: int) -> None:
     """Ask for huge pages; a system that has none goes on without."""
     begin = -(-start // PAGE) * PAGE
     end = (start + size) // PAGE * PAGE
-    ctypes.CDLL(None).madvise(
-        ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), HUGE
-    )
+    advice()(begin, end - begin, HUGE)
+
+
+@cache
+def advice() -> Callable[[int, int, int], int]:
+    """Return the system's function for it."""
+    madvise = ctypes.CDLL(None).madvise
+    madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    return madvise

@@ -61,8 +61,7 @@ class Dock:
 
     def __init__(self) -> None:
         self.own: Memory | None = None
-        self.own_flat: torch.Tensor | None = None
-        self.half = 0
+        self.own_flat: torch.Tensor | None = None  # what it holds
         self.turn = 0
         self.known: dict[int, int] = {}
         self.flats: dict[int, torch.Tensor] = {}
@@ -85,16 +84,21 @@ class Dock:
         torch.cat(parts, out=self.own_flat[start : start + size])
         return Berth(host, os.getpid(), own.fd, own.serial, start, size)
 
+    @property
+    def half(self) -> int:
+        """The bytes that this rank has for a piece."""
+        return 0 if self.own_flat is None else self.own_flat.numel() // 2
+
     def next_start(self) -> int:
         """Return where the next piece of this rank begins, from now on another half."""
         self.turn = self.half - self.turn
         return self.turn
 
     def _at_least(self, size: int) -> Memory:
-        if self.own is None or self.half < size:
+        if self.half < size:
             self.turn = 0
-            self.half = max(SMALLEST, 1 << (size - 1).bit_length())
-            self.own = Memory("concat", 2 * self.half)
+            half = max(SMALLEST, 1 << (size - 1).bit_length())
+            self.own = Memory("concat", 2 * half)
             self.own_flat = flat(self.own.bytes)
         return self.own
 

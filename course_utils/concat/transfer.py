@@ -41,6 +41,8 @@ from typing import NamedTuple
 import torch
 from torch import distributed as dist
 
+from course_utils.same_host import is_counted
+
 c10d = dist.distributed_c10d  # its functions, which nothing wraps
 # torch before 2.13 has the single-tensor form under another name alone.
 KNOWN = hasattr(c10d, "all_gather_single")
@@ -69,8 +71,7 @@ class Wire(NamedTuple):
         if "nccl" in backend:
             device = torch.device("cuda", torch.cuda.current_device())
         ranks = tuple(dist.get_process_group_ranks(group))
-        sender = group._get_backend(device)
-        counted = type(sender).__name__ == "_ProcessGroupWrapper"
+        counted = is_counted(group, device)
         return cls(group, ranks, ranks[group.rank()], backend, device, counted)
 
     @property

@@ -17,28 +17,18 @@ ALL_GATHER = "all_gather_single" if KNOWN else "_allgather_base"
 
 def exchanged(mine: list[int], group: dist.ProcessGroup) -> list[list[int]]:
     """Return the records of all ranks, in the order of the group."""
-    backend = dist.get_backend(group)
-    box = None
-    if backend == "gloo" and not counted(group):
-        box = mailbox_of(group, "guard", partial(gathered, group=group))
+    box = mailbox_of(group, "guard", partial(gathered, group=group))
     if box is None:
-        return gathered(mine, group, "cuda" if "nccl" in backend else "cpu")
+        return gathered(mine, group)
     message = array("q", mine).tobytes()
     found = [bytearray(message) for _ in box.counts]
     box.swap(message, [memoryview(one) for one in found], group)
     return [mine if one == message else array("q", one).tolist() for one in found]
 
 
-def counted(group: dist.ProcessGroup) -> bool:
-    """Tell whether torch compares how many messages the ranks have sent."""
-    sender = group._get_backend(torch.device("cpu"))
-    return type(sender).__name__ == "_ProcessGroupWrapper"
-
-
-def gathered(
-    mine: list[int], group: dist.ProcessGroup, device: str = "cpu"
-) -> list[list[int]]:
+def gathered(mine: list[int], group: dist.ProcessGroup) -> list[list[int]]:
     """Return the records of all ranks, by a collective."""
+    device = "cuda" if "nccl" in dist.get_backend(group) else "cpu"
     flat = torch.empty(group.size() * len(mine), dtype=torch.int64, device=device)
     getattr(group, ALL_GATHER)(flat, torch.tensor(mine, device=device)).wait()
     return flat.view(group.size(), -1).tolist()

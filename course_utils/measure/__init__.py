@@ -12,6 +12,7 @@ __all__, __getattr__ = opened(
     __name__,
     {
         "link": ("Link", "bus_bandwidth", "fit"),
+        "network": ("sent_bytes", "sockets", "traffic"),
         "peak": ("Memory", "peak_memory"),
         "planning": ("plan", "plan_command"),
         "prediction": ("cost", "peak_formula"),
@@ -19,7 +20,6 @@ __all__, __getattr__ = opened(
         "resident": ("memory_limit", "resident_memory", "return_freed_memory"),
         "summary": ("Summary",),
         "timing": ("Timing", "in_turns", "seconds"),
-        "network": ("sent_bytes", "sockets", "traffic"),
         "ways": ("WAYS",),
     },
 )

@@ -15,6 +15,7 @@ def sent_bytes() -> int:
     """Return the bytes that this process has sent over the network, each once.
 
     To the same machine counts, too; what ranks hand over in shared memory does not.
+    Linux alone counts them.
     """
     return sum(traffic(fd)[0] for fd in sockets())
 

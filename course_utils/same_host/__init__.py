@@ -4,7 +4,13 @@
 messages in it, without a socket.
 """
 
-from course_utils.same_host.mailbox import ROOM, Mailbox, mailbox_of, swapped
+from course_utils.same_host.mailbox import (
+    ROOM,
+    Mailbox,
+    is_counted,
+    mailbox_of,
+    swapped,
+)
 from course_utils.same_host.memory import (
     SWITCH,
     Memory,
@@ -20,6 +26,7 @@ __all__ = [
     "SWITCH",
     "Mailbox",
     "Memory",
+    "is_counted",
     "mailbox_of",
     "mapped",
     "reached",

@@ -7,6 +7,8 @@ for it, so it is called by its number, which is that of x86-64.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import cache
 
 NUMBER = 202
 WAIT, WAKE = 0, 1
@@ -24,14 +26,18 @@ def span(seconds: float) -> Seconds:
     return Seconds(int(seconds), int(seconds % 1 * 1e9))
 
 
-_call = ctypes.CDLL(None).syscall
-_call.argtypes = (
-    ctypes.c_long,
-    ctypes.c_void_p,
-    ctypes.c_int,
-    ctypes.c_uint32,
-    ctypes.POINTER(Seconds),
-)
+@cache
+def system_call() -> Callable[..., int]:
+    """Return the function that calls the system by number, which Windows lacks."""
+    call = ctypes.CDLL(None).syscall
+    call.argtypes = (
+        ctypes.c_long,
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_uint32,
+        ctypes.POINTER(Seconds),
+    )
+    return call
 
 
 def wait(address: int, seen: int, limit: Seconds) -> None:
@@ -39,9 +45,9 @@ def wait(address: int, seen: int, limit: Seconds) -> None:
 
     It may return before, as when the process gets a signal.
     """
-    _call(NUMBER, address, WAIT, seen & 0xFFFFFFFF, limit)
+    system_call()(NUMBER, address, WAIT, seen & 0xFFFFFFFF, limit)
 
 
 def wake(address: int) -> None:
     """Wake all that sleep until what is at an address changes."""
-    _call(NUMBER, address, WAKE, ALL, None)
+    system_call()(NUMBER, address, WAKE, ALL, None)

@@ -1,8 +1,8 @@
 """Small messages between the ranks of one host, without sockets.
 
 Each rank has a mailbox, which the others map: a count of the messages it has written,
-and two places for a message, used in turn. It writes the message, then the count.
-Whoever needs a message looks at the count, and sleeps until it changes.
+and two places for a message, used in turn. It writes the message, then the count. The
+last rank to do so wakes the others, which sleep until then.
 
 A sleep that lasts longer than `DOZE` goes on in gloo: the rank notes so in its own
 mailbox, where the writer finds it, and waits for a message of no content. So whatever
@@ -19,6 +19,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import sys
 import threading
 import time
 import weakref
@@ -34,9 +35,10 @@ ROOM = 8192  # bytes of a message
 SPIN = 5e-6  # seconds in which it looks again and again before that
 DOZE = 20e-3  # seconds that it sleeps before it does so in gloo
 TAG = 0x6D61696C  # of the messages that wake
-ORDERED = platform.machine() in ("x86_64", "AMD64")
+ORDERED = platform.machine() in ("x86_64", "AMD64") and sys.maxsize > 2**32
 WORD, LINE = 8, 64  # bytes, of a count and of a cache line
 SLEEPS, HEARD = 0, 1  # notes for another rank: until which message, how often woken
+CPU = torch.device("cpu")
 WHAT = "mailbox"
 NOTHING = torch.zeros(1, dtype=torch.uint8)
 
@@ -46,8 +48,8 @@ _doze = futex.span(DOZE)
 
 def fence() -> None:
     """Have all that was written before be seen before what is read after."""
-    if _lock.acquire(False):  # of which an atomic instruction is part
-        _lock.release()
+    with _lock:  # which takes an atomic instruction
+        pass
 
 
 class Mailbox:
@@ -57,8 +59,8 @@ class Mailbox:
     many messages it has written.
     """
 
-    def __init__(self, own: Memory, maps: Sequence[memoryview], me: int) -> None:
-        self.own, self.me, self.made = own, me, 0
+    def __init__(self, maps: Sequence[memoryview], me: int) -> None:
+        self.me, self.made = me, 0
         size, begin, step = len(maps), head(len(maps)), LINE // WORD
         self.others = [(me + i) % size for i in range(1, size)]
         words = [one[:begin].cast("q") for one in maps]
@@ -85,7 +87,7 @@ class Mailbox:
         into: by place, where each comes, but for this rank's. At most `ROOM` bytes.
         """
         if not self.whole:  # a call before was interrupted, and others may still read
-            self._until(self.made - 1, group)
+            self._until(self.made, group)
         self.whole = False
         self.made = made = self.made + 1
         half, size = made & 1, len(mine)
@@ -172,7 +174,8 @@ def mailbox_of(
         boxes = _boxes[group] = {}
     if user not in boxes:
         boxes[user] = None  # what tells uses it, too
-        boxes[user] = opened(group.rank(), group.size(), told)
+        if dist.get_backend(group) == "gloo" and not is_counted(group, CPU):
+            boxes[user] = opened(group.rank(), group.size(), told)
     return boxes[user]
 
 
@@ -199,7 +202,13 @@ def opened(
     except Exception as error:  # or the others would wait for this rank
         say(f"this rank cannot reach it: {error}", WHAT)
     ready = all(row[0] for row in told([int(bool(maps))]))
-    return Mailbox(own, maps, me) if ready else None
+    return Mailbox(maps, me) if ready else None  # `own` is closed, and stays mapped
+
+
+def is_counted(group: dist.ProcessGroup, device: torch.device) -> bool:
+    """Tell whether torch compares how many messages the ranks of a group have sent."""
+    sender = group._get_backend(device)
+    return type(sender).__name__ == "_ProcessGroupWrapper"
 
 
 def swapped(group: dist.ProcessGroup) -> int:

@@ -18,9 +18,9 @@ import torch.distributed as dist
 
 from course_utils import concat
 from course_utils.concat import shared
-from course_utils.measure import sockets, traffic
 from course_utils.measure import in_turns, peak_memory, seconds
 from course_utils.measure import memory_limit, resident_memory, return_freed_memory
+from course_utils.measure import sent_bytes
 
 
 def known(size):
@@ -138,11 +138,6 @@ def seen(way, size):
     with resident_memory() as memory:
         result = call()
     return memory.peak
-
-
-def sent_bytes():
-    """Return the bytes that this process has sent on TCP connections, each once."""
-    return sum(traffic(fd)[0] for fd in sockets())
 
 
 def wire(way, size):

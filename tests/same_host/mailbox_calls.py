@@ -61,6 +61,17 @@ def collectives_between(calls):
     return wrong
 
 
+def slow_reader(call):
+    """As `swap`, by a rank that reads late what has come."""
+    mine = box()
+    until = mine._until
+    mine._until = lambda *given: (until(*given), time.sleep(0.3))
+    try:
+        return swap(call)
+    finally:
+        del mine._until
+
+
 def interrupted(call):
     """Whether a swap was interrupted on this rank, which comes first."""
 

@@ -51,6 +51,17 @@ def test_an_interrupted_swap_upsets_none_that_follows(three):
     assert three.run(eval, "[swap(call) for call in range(9)]") == [[True] * 9] * 3
 
 
+def test_an_interrupted_rank_overwrites_nothing_unread(three):
+    """Rank 0 goes on after a swap that rank 2 has not come to, while that reads."""
+    calls = [
+        "[swap(2000), interrupted(2001), swap(2002)]",
+        "[swap(2000), swap(2001), swap(2002)]",
+        "[slow_reader(2000), swap(2001), swap(2002)]",
+    ]
+    seen = three.run(eval, f"eval({calls!r}[me])")
+    assert seen == [[True] * 3] * 3
+
+
 def test_it_counts_what_it_swapped(three):
     before = three.run(eval, "mailbox.swapped(dist.group.WORLD)")
     three.run(eval, "[swap(call) for call in range(5)]")
@@ -64,6 +75,23 @@ def test_a_group_that_ends_leaves_nothing(three):
     three.run(exec, "import weakref; gone = weakref.ref(box(group))")
     three.run(exec, "dist.destroy_process_group(group); del group")
     assert three.run(eval, "gone() is None") == [True] * 3
+
+
+IMPORTED = """
+import ctypes, torch, torch.distributed
+
+def refuse(*_, **__):
+    raise TypeError("there is no such library")
+
+ctypes.CDLL = refuse
+from course_utils import concat, guard
+"""
+
+
+def test_a_system_without_such_calls_imports_it():
+    """As Windows is."""
+    command = [sys.executable, "-c", IMPORTED]
+    subprocess.run(command, check=True, timeout=120)
 
 
 REASONS = {
