@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import distributed as dist
 
+from course_utils.measure import network
 from course_utils.stuck import connections, looking, stacks
 from course_utils.text import is_cell
 
@@ -132,12 +133,12 @@ def test_no_group_means_no_sequences():
 def test_sockets_are_those_of_the_network():
     import socket
 
-    before = connections.sockets()
+    before = network.sockets()
     with socket.socket() as one, socket.socket(socket.AF_UNIX) as other:
-        found = connections.sockets() - before
+        found = network.sockets() - before
         assert one.fileno() in found
         assert other.fileno() not in found
-    assert connections.sockets() == before
+    assert network.sockets() == before
 
 
 def test_traffic_is_that_of_one_connection():
@@ -150,18 +151,18 @@ def test_traffic_is_that_of_one_connection():
                 one.sendall(bytes(1000))
                 other.sendall(bytes(30))
                 for _ in range(1000):
-                    if connections.traffic(other.fileno()) == (30, 1000):
+                    if network.traffic(other.fileno()) == (30, 1000):
                         break
                     time.sleep(0.01)
-                assert connections.traffic(one.fileno()) == (1000, 30)
-                assert connections.traffic(other.fileno()) == (30, 1000)
+                assert network.traffic(one.fileno()) == (1000, 30)
+                assert network.traffic(other.fileno()) == (30, 1000)
                 port = server.getsockname()[1]
-                assert connections.traffic(one.fileno(), port) == (0, 0)
-                assert connections.traffic(other.fileno(), port) == (0, 0)
+                assert network.traffic(one.fileno(), port) == (0, 0)
+                assert network.traffic(other.fileno(), port) == (0, 0)
                 connections.shut_down(one.fileno())
                 assert one.recv(100) == bytes(30) and one.recv(1) == b""
-        assert connections.traffic(server.fileno()) == (0, 0)
-    assert connections.traffic(1 << 20) == (0, 0)
+        assert network.traffic(server.fileno()) == (0, 0)
+    assert network.traffic(1 << 20) == (0, 0)
 
 
 def test_thread_that_is_joined():
