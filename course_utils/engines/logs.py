@@ -67,31 +67,38 @@ def last_words(
     """
     if not hasattr(engines, "launchers"):  # one log for all engines together
         return tail(engines.get_output(), lines)
-    pids = {i: launcher.pid for i, launcher in list(engines.launchers.items())}
-    ended = (engines.stop_data or {}).get("engines", {})
-    pids.update({i: data.get("pid") for i, data in ended.items()})
-    found = [i for i in pids if pid is not None and pids[i] == pid]
-    found = found or [i for i in pids if number(i) == rank]
-    return tail(log_text(engines, found[-1]) if found else "", lines)
-
-
-def log_text(engines: EngineLauncher, identifier: str) -> str:
-    """Read the log of one engine.
-
-    ipyparallel moves it to `outputs` a moment after the engine has ended. Its
-    ``get_output`` remembers what it once read, so that of a living engine must not
-    be called.
-    """
-    launcher = engines.launchers.get(identifier)
-    if launcher is not None:
-        try:
-            return Path(launcher.output_file).read_text(errors="replace")
-        except OSError:  # moved meanwhile, or on another machine
-            pass
     deadline = time.monotonic() + LOG_LIMIT
-    while identifier in engines.launchers and time.monotonic() < deadline:
+    found = log_text(engines, rank, pid)
+    while found is None and time.monotonic() < deadline:
         time.sleep(0.01)
-    return engines.outputs.get(identifier) or ""
+        found = log_text(engines, rank, pid)
+    if found is None and pid is not None:  # of a launcher that counts otherwise
+        found = log_text(engines, rank, None)
+    return tail(found or "", lines)
+
+
+def log_text(engines: EngineLauncher, rank: int, pid: int | None) -> str | None:
+    """Read the log of one engine; None while ipyparallel moves it.
+
+    ipyparallel takes an engine that has ended out of `launchers`, a moment later
+    puts its log into `outputs`, and then itself into `stop_data`. Its ``get_output``
+    remembers what it once read, so that of a living engine must not be called.
+    """
+    launchers = dict(engines.launchers)
+    ended = dict((engines.stop_data or {}).get("engines", {}))
+    pids = {i: data.get("pid") for i, data in ended.items()}
+    pids.update({i: launcher.pid for i, launcher in launchers.items()})
+    for i in reversed(pids):
+        wanted = number(i) == rank if pid is None else pids[i] == pid
+        if not wanted:
+            continue
+        if i in ended:
+            return engines.outputs.get(i) or ""
+        try:
+            return Path(launchers[i].output_file).read_text(errors="replace")
+        except OSError:  # moved meanwhile, or on another machine
+            return None
+    return None
 
 
 def tail(text: str, lines: int) -> str:
