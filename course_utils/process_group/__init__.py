@@ -2,5 +2,14 @@
 
 from course_utils.process_group.default import destroy, device, init, open_store
 from course_utils.process_group.set_aside import put_groups, take_groups
+from course_utils.process_group.waits import give_up
 
-__all__ = ["destroy", "device", "init", "open_store", "put_groups", "take_groups"]
+__all__ = [
+    "destroy",
+    "device",
+    "give_up",
+    "init",
+    "open_store",
+    "put_groups",
+    "take_groups",
+]

@@ -14,6 +14,7 @@ import torch.distributed.nn.functional  # else it keeps the first group as a def
 from torch import distributed as dist
 
 from course_utils.mpi_backend import register
+from course_utils.process_group.waits import begin_anew, wait_in_steps
 
 
 def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
@@ -31,6 +32,8 @@ def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
     limit = timedelta(seconds=timeout)
     if backend == "mpi":
         backend = register()
+    if backend == "gloo":
+        wait_in_steps()
     if backend == "nccl":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     if isinstance(store, str):
@@ -56,10 +59,12 @@ def destroy() -> int:
         # A failed init has counted its group, whose name holds the count: ranks
         # that count differently never meet in the next one.
         dist.distributed_c10d._world.group_count = 0
+        begin_anew([])
         return 0
-    count = len(dist.distributed_c10d._world.pg_map)
+    groups = list(dist.distributed_c10d._world.pg_map)
+    begin_anew(groups)
     dist.destroy_process_group()
-    return count
+    return len(groups)
 
 
 def forget_errors() -> None:

@@ -19,7 +19,10 @@ from types import FrameType
 COLLECTIVES = "torch/distributed/distributed_c10d.py"
 CONCAT = "course_utils/concat/"
 GUARD = "course_utils/guard/comparison.py"
-POLLED = "course_utils/mpi_backend/work.py"  # where a wait for MPI stands
+POLLED = (  # where a wait for MPI, and one for gloo, stands
+    "course_utils/mpi_backend/work.py",
+    "course_utils/process_group/waits.py",
+)
 PARALLEL = "torch/nn/parallel/distributed.py"
 DTENSOR = "torch/distributed/tensor/_api.py"
 OPERATORS = "torch/_ops.py"

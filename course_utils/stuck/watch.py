@@ -3,7 +3,8 @@
 The thread of an engine that serves control requests goes on while the main thread
 waits. It can look at the stack of that (see `looking`), and it can free it: the
 sockets of the process group are shut down, and the collective that waits on them
-fails at once. One of MPI's is polled, and given up.
+fails at once; a wait that does not notice is given up. One of MPI's is polled, and
+given up.
 """
 
 from __future__ import annotations
@@ -90,9 +91,11 @@ class Watch:
 
         What waits for MPI is given up; else the group's connections are shut down.
         """
-        from course_utils.mpi_backend import give_up  # torch, not for the notebook
+        # torch, not for the notebook
+        from course_utils import mpi_backend, process_group
 
-        if not give_up():
+        if not mpi_backend.give_up():
             for fd in sockets() - self._eyes.before:
                 shut_down(fd)
+            process_group.give_up()
         return {}

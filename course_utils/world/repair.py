@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from course_utils.world.world import World
 
 GRACE = 1.0  # seconds between one means and the next, stronger one
+ARRIVAL = 0.5  # seconds in which a message that is under way may arrive
 
 
 @contextmanager
@@ -40,7 +41,8 @@ def settle(world: World, watched: Watched, interrupt: bool = False) -> None:
     The sockets of the process group are shut down, so that whoever waits on them
     fails; ranks that still do not end are interrupted, then killed.
 
-    interrupt: interrupt ranks that compute at once, as ■ does.
+    interrupt: interrupt all ranks at once, as ■ does. What they are in the midst of
+        sending each other may arrive: gloo frees nobody from half a message.
     """
 
     def busy() -> list[int]:
@@ -48,9 +50,11 @@ def settle(world: World, watched: Watched, interrupt: bool = False) -> None:
 
     for rank in having(watched.states, "stopped"):
         world.kill(rank)
-    ask(world, "free", busy(), GRACE)
+    to_free = busy()
     if interrupt:
-        world.interrupt([r for r in having(watched.states, "runs") if r in busy()])
+        world.interrupt(to_free)
+        wait_until(lambda: not busy(), ARRIVAL)  # what they began may still go on
+    ask(world, "free", [r for r in to_free if not world.is_dead(r)], GRACE)
     if wait_until(lambda: not busy(), GRACE):
         return
     ask(world, "free", busy(), GRACE)
