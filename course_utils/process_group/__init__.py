@@ -2,7 +2,7 @@
 
 from course_utils.process_group.default import destroy, device, init, open_store
 from course_utils.process_group.set_aside import put_groups, take_groups
-from course_utils.process_group.waits import give_up
+from course_utils.process_group.waits import give_up, wait
 
 __all__ = [
     "destroy",
@@ -12,4 +12,5 @@ __all__ = [
     "open_store",
     "put_groups",
     "take_groups",
+    "wait",
 ]
