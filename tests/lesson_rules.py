@@ -29,7 +29,6 @@ IGNORED = {
     ("10_measure_time.ipynb", "table"),
     ("13_leave_the_machine.ipynb", "fit"),
     ("13_leave_the_machine.ipynb", "where"),  # pids
-    ("13_leave_the_machine.ipynb", "plug"),  # a rank of node0 may have died, too
 }
 
 SETUP = re.compile(
