@@ -1,12 +1,14 @@
 """Measure how fast a world is ready, how fast it ends and what memory it takes.
 
-Three sides, in turn, for each number of ranks: `course_utils.launch`; ipyparallel's
-default launcher, with a process group initialised over ``tcp://127.0.0.1``; and
-torchrun. A side is ready when every rank has finished its first all_reduce.
+Four sides, in turn, for each number of ranks: `course_utils.launch`; a launch right
+after that, which ends the first world; ipyparallel's default launcher, with a process
+group initialised over ``tcp://127.0.0.1``; and torchrun. A side is ready when every
+rank has finished its first all_reduce.
 
-The first two run in a fresh Python each, whose clock starts when Python is up and
+All but torchrun run in a fresh Python each, whose clock starts when Python is up and
 before anything but the standard library is imported: their own imports count, the
-start of the interpreter does not. torchrun's clock starts before its process does and
+start of the interpreter does not; that of the second launch starts when it is called.
+torchrun's clock starts before its process does and
 ends with its last rank, because that is what a user of torchrun waits for.
 
 Private memory (USS) is the mean over the ranks, each with its nanny if it has one;
@@ -91,6 +93,8 @@ def reduced(runs: dict) -> dict[str, float]:
         "launch4_over_torchrun": ready4 / mid("torchrun", 4, "ready"),
         "launch4_over_default": ready4 / mid("default", 4, "ready"),
         "launch16_over_torchrun16": ready16 / mid("torchrun", 16, "ready"),
+        "relaunch4_seconds": mid("relaunch", 4, "ready"),
+        "relaunch16_seconds": mid("relaunch", 16, "ready"),
         "stop_seconds": max(mid("launch", size, "stop") for size in SIZES),
         "uss_mb_per_rank": max(mid("launch", size, "uss") for size in SIZES),
     }
@@ -122,7 +126,19 @@ def first_collective() -> None:
 
 def with_launch(size: int) -> None:
     """Measure `course_utils.launch`."""
-    start = time.perf_counter()
+    measure_launch(size, time.perf_counter())
+
+
+def with_launch_again(size: int) -> None:
+    """Measure `course_utils.launch` where a world runs already."""
+    from course_utils import launch
+
+    launch(size).run(first_collective)
+    measure_launch(size, time.perf_counter())
+
+
+def measure_launch(size: int, start: float) -> None:
+    """Launch a world; report its figures. `start`: on the clock."""
     from course_utils import launch
 
     ranks = launch(size)
@@ -215,7 +231,12 @@ def report(ready: float, stop: float, uss: float) -> None:
     print(json.dumps({"ready": ready, "stop": stop, "uss": uss}))
 
 
-SIDES = {"launch": with_launch, "default": with_default, "torchrun": with_torchrun}
+SIDES = {
+    "launch": with_launch,
+    "relaunch": with_launch_again,
+    "default": with_default,
+    "torchrun": with_torchrun,
+}
 
 if __name__ == "__main__":
     main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from concurrent.futures import Future
 from typing import Any
 
 from ipyparallel import Client
@@ -32,6 +33,18 @@ class RankClient(Client):
             super().__init__(*args, **kwargs)
         finally:
             log.removeFilter(not_about_signing)
+
+    def ask_for_engines(self) -> None:
+        """Ask the controller which engines there are.
+
+        It tells of each that registers, but this client may not have been connected
+        to hear that.
+        """
+        asked = self._send(self._query_socket, "connection_request")
+        asked.add_done_callback(self._take_in_engines)
+
+    def _take_in_engines(self, asked: Future) -> None:
+        self._update_engines(asked.result()["content"]["engines"])
 
     @unpack_message
     def _dispatch_iopub(self, message: dict) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ class Control:
         self.hosts: list[str] = []
         self.addresses: list[str] = []
         self.master: tuple[str, int] | None = None
+        self.held: socket.socket | None = None  # keeps the master's port from others
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -98,6 +98,8 @@ class ForkParent:
 
     def _enter(self, folder: Path) -> None:
         self.folder = folder
+        self._asked = 0  # engines that were asked for, and whose pid was not read
+        self._forked: dict[int, str] = {}  # the others: name by pid
         (folder / "log").mkdir(parents=True, exist_ok=True)
 
     def begin(
@@ -138,14 +140,34 @@ class ForkParent:
             raise NoHosts(reply["refused"])
         return reply["pid"]
 
-    def engine(
+    def ask_for(
         self, name: str, argv: list[str], env: dict[str, str], host: int | None = None
-    ) -> int:
-        """Fork an engine and return its pid.
+    ) -> None:
+        """Ask for an engine, and do not wait until it is forked.
 
         host: inside this machine, counted from 0, where the world has such.
         """
-        return self._ask(do="fork", **self._spec(name, argv, env, host))["pid"]
+        with self._lock:
+            self._send(do="fork", **self._spec(name, argv, env, host))
+            self._asked += 1
+
+    def forked(self) -> dict[int, str]:
+        """Return the names of this world's engines, by pid, once all are forked."""
+        with self._lock:
+            self._take_in_pids()
+            return dict(self._forked)
+
+    def engine(self, *spec) -> int:
+        """Fork an engine, as `ask_for` does, and return its pid."""
+        self.ask_for(*spec)
+        return list(self.forked())[-1]
+
+    def _take_in_pids(self) -> None:
+        """Read the replies of the engines that were asked for."""
+        while self._asked:
+            reply = self._reply()
+            self._asked -= 1
+            self._forked[reply["pid"]] = reply["name"]
 
     def kill(self, pid: int) -> None:
         """Kill a process that was forked here, if it lives."""
@@ -203,6 +225,7 @@ class ForkParent:
 
     def _ask(self, **request) -> dict:
         with self._lock:
+            self._take_in_pids()
             self._send(**request)
             return self._reply()
 

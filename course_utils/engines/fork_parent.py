@@ -29,6 +29,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 
 import psutil
 
@@ -39,19 +40,25 @@ from course_utils.engines.namespaces import Network, Refused
 PR_SET_CHILD_SUBREAPER = 36
 ENGINE_MODULES = (  # imported by an engine only once it runs
     "IPython.core.completer",
+    "IPython.core.completerlib",
+    "IPython.core.oinspect",
     "IPython.core.pylabtools",
+    "IPython.extensions.storemagic",
     "ipykernel.ipkernel",
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
     "ipyparallel.engine.kernel",
     "ipyparallel.engine.nanny",
+    "tornado.platform.asyncio",
     "torch.distributed",
 )
+OPTIONAL = "numpy.random"  # which every engine seeds, where there is numpy
 
 
 def main() -> None:
     """Fork the controller, then serve requests until the world ends."""
     job = json.loads(sys.argv[1])
+    gc.disable()  # until `preload` has ended
     world = World(job, *streams())
     import ipyparallel.controller.app  # noqa: F401
 
@@ -80,21 +87,27 @@ def engine(modules: list[str]) -> Callable[..., None]:
     """
     import ipyparallel.engine.app as engine_app
 
+    from course_utils.engines.connecting import beat_once_connected
+
     preload([*ENGINE_MODULES, *modules])
+    beat_once_connected()
     engine_app.start_nanny = fork_nanny
     return engine_app.main
 
 
 def preload(modules: list[str]) -> None:
     """Import, once for all, what every engine would import for itself."""
+    gc.disable()  # what is imported stays: looking for garbage takes a tenth
     sys.modules["debugpy"] = None  # 0.1 s for a debugger that no rank has
     import ipykernel.debugger  # noqa: F401
 
     del sys.modules["debugpy"]
     for module in modules:
         __import__(module)
-    gc.collect()
+    with suppress(ImportError):
+        __import__(OPTIONAL)
     gc.freeze()  # a collection in a child would copy every shared page
+    gc.enable()
 
 
 class World:
@@ -280,6 +293,7 @@ def run_child(
     """
     code = 1
     try:
+        gc.enable()
         os.setsid()  # a process group of its own, out of reach of Ctrl-C
         die_with_parent(parent)
         for sig in (signal.SIGCHLD, signal.SIGTERM):

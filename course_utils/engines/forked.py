@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from course_utils.engines.fork import parent_of
-from course_utils.engines.logs import last_words, number, tail
+from course_utils.engines.heartbeat import CONNECTION
+from course_utils.engines.logs import LOG, number, tail
 from course_utils.engines.starting import (
     BUSY,
     CONTROLLER,
+    ENGINE,
+    LOOK,
     LOOPBACK,
     NEAR,
-    QUIET,
-    check_controller,
+    StartError,
+    connect,
     environment,
-    in_thread,
-    new_engine,
-    start_engines,
+    wait_for_engines,
+    wait_for_new,
 )
+
+if TYPE_CHECKING:
+    from ipyparallel import Client
+
+ENGINE_NAME = "ipengine-"  # begins the name of an engine's process, and of its log
 
 
 class Forked:
@@ -44,7 +54,7 @@ class Forked:
             environment=environment(),
             network=self.network,
         )
-        self.cluster = self.client = None
+        self.client = None
 
     def make_folder(self) -> Path:
         """Make the private folder of the world (mode 0700)."""
@@ -55,53 +65,92 @@ class Forked:
         return [f"--ip={LOOPBACK}", *NEAR]
 
     def start(self, limit: float) -> None:
-        """Start controller and engines, and connect; `limit` in seconds."""
-        from course_utils.engines import launchers
+        """Start controller and engines, and connect; `limit` in seconds.
 
-        self.cluster = cluster = launchers.ForkedCluster(
-            controller=launchers.ForkedControllerLauncher,
-            engines=launchers.ForkedEngineSetLauncher,
-            fork_parent=self.parent,
-            profile_dir=str(self.folder),
-            cluster_id=self.id,
-            cluster_file="",
-            load_profile=False,
-            shutdown_atexit=False,  # the fork parent sees to that
-            delay=0,
-            log_level=QUIET,
-        )
-        start_engines(self, cluster, limit)
+        The engines are forked while the client connects.
+        """
+        self.controller = self.parent.controller()
+        self.connection = self.wait_for_controller(limit)
+        self.begin()
+        self.client = connect(self, self.new_client, limit)
+        wait_for_engines(self, limit)
+        self.parent.forked()  # reads the replies, of which none may be left
+
+    def wait_for_controller(self, limit: float) -> dict[str, dict]:
+        """Return what the controller tells clients and engines, once it does."""
+        start = self.folder / "security" / f"ipcontroller-{self.id}"
+        files = {kind: Path(f"{start}-{kind}.json") for kind in ("client", "engine")}
+        deadline = time.monotonic() + limit
+        while not all(file.exists() for file in files.values()):
+            self.check_started()
+            if time.monotonic() > deadline:
+                raise StartError(
+                    f"the controller did not start within {limit:.0f} s; {BUSY}"
+                )
+            time.sleep(LOOK)
+        return {kind: json.loads(file.read_text()) for kind, file in files.items()}
+
+    def new_client(self, limit: float) -> Client:
+        """Return a client of the controller that answers within `limit` seconds."""
+        from course_utils.engines.client import RankClient
+
+        return RankClient(self.connection["client"], timeout=limit)
 
     def check_started(self) -> None:
         """Raise an error if the fork parent or the controller has ended."""
         self.parent.check()
-        check_controller(self)
+        if has_ended(self.controller):
+            words = self.controller_words() or "(none)"
+            raise StartError(f"the controller ended; its last words:\n{words}")
 
     def controller_words(self) -> str:
         """Return the last lines that the controller wrote."""
-        log = self.folder / "log" / "ipcontroller.log"
-        return tail(log.read_text(errors="replace"), 10) if log.exists() else ""
+        return tail(self.log("ipcontroller"), 10)
+
+    def log(self, name: str) -> str:
+        """Return what a process wrote."""
+        path = self.parent.log_of(name)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def begin(self) -> None:
+        """Ask for the engines; they register later."""
+        for rank in range(self.world_size):
+            self.ask_for_engine(str(rank), f"--IPEngine.id={rank}")
+
+    def ask_for_engine(self, name: str, *wanted: str) -> None:
+        """Ask for an engine: its number, and what it wants."""
+        name = f"{ENGINE_NAME}{name}"
+        env = {CONNECTION: json.dumps(self.connection["engine"])}
+        env[LOG] = str(self.parent.log_of(name))
+        self.parent.ask_for(name, [*self.common, *ENGINE, *wanted], env)
+
+    def numbers(self) -> dict[int, str]:
+        """Return the numbers of all engines so far, by pid."""
+        names = self.parent.forked().items()
+        return {pid: name.removeprefix(ENGINE_NAME) for pid, name in names}
 
     def ended(self) -> dict[int, int]:
         """Return the exit codes of engines that have ended, by number."""
-        engines = self.client.cluster.engine_set.stop_data.get("engines", {})
-        return {number(i): self.exit_code(d["pid"]) for i, d in engines.items()}
+        known, codes = self.numbers(), self.parent.exits()
+        return {number(n): codes[pid] for pid, n in known.items() if pid in codes}
 
     def exit_code(self, pid: int, host: str = "") -> int:
         """Return how a process ended; a negative code is a signal's number."""
         return self.parent.exits().get(pid, 1)
 
     def last_words(self, rank: int, pid: int | None = None, host: str = "") -> str:
-        """Return the end of what the engine of `rank` wrote before it ended."""
-        return last_words(self.client.cluster.engine_set, rank, pid)
+        """Return the end of what the engine of `rank` wrote before it ended.
+
+        pid: of the engine; without it, the last one that was started for `rank`.
+        """
+        known = self.numbers()
+        found = [n for n in known.values() if number(n) == rank]
+        name = known.get(pid) or (found[-1] if found else "")
+        return tail(self.log(f"{ENGINE_NAME}{name}"), 200)
 
     def is_gone(self, host: str) -> bool:
         """Tell whether a host is out of reach: this one never is."""
         return False
-
-    def begin(self) -> None:
-        """Fork the engines; they register later."""
-        in_thread(self.cluster, self.cluster.start_engines, self.world_size)
 
     def late(self) -> str:
         """Say why engines may not have come in time."""
@@ -117,8 +166,14 @@ class Forked:
     def replace(
         self, rank: int, limit: float, pid: int | None = None, host: str = ""
     ) -> int:
-        """Fork a new engine in the place of one that has ended; return its id."""
-        return new_engine(self, rank, limit)
+        """Fork a new engine in the place of one that has ended; return its id.
+
+        It takes a new id: the controller may hear late that the old one has ended, and
+        forgets whoever has the id then.
+        """
+        known = set(self.client._engines.values())
+        self.ask_for_engine(f"{rank}.{time.monotonic_ns()}")
+        return wait_for_new(self.client, known, [rank], limit)[0]
 
     def stop(self) -> list[str]:
         """End every process of this cluster, at once; return no hosts.
@@ -130,3 +185,13 @@ class Forked:
             self.client.close(linger=0)
         shutil.rmtree(self.folder, ignore_errors=True)
         return []
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether a process has ended, whether or not its parent knows."""
+    import psutil  # here, so that `doctor` can say that it is missing
+
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from types import SimpleNamespace
 
 from course_utils.engines.leash import die_with_parent
 
@@ -31,9 +32,32 @@ def controller_main(argv: list[str]) -> None:
 
     ipyparallel.util.select_random_ports = reserved
     name_sockets_as_clients_do()
+    be_quick()
     controller = os.getpid()
     os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
     ipyparallel.controller.app.main(argv=argv)
+
+
+def be_quick() -> None:
+    """Let nobody wait for the controller longer than it takes.
+
+    ipyparallel's sleeps for a quarter of a second, for a database that there is not,
+    and greets engines late; its files are there before they are whole.
+    """
+    from ipyparallel.controller import app
+
+    from course_utils.engines.greeting import start_heartmonitor
+
+    app.time = SimpleNamespace(sleep=lambda seconds: None)
+    app.start_heartmonitor = start_heartmonitor
+    write = app.IPController.save_connection_dict
+
+    def save_connection_dict(self, name: str, connection: dict) -> None:
+        write(self, f"{name}.new", connection)
+        path = os.path.join(self.profile_dir.security_dir, name)
+        os.replace(f"{path}.new", path)
+
+    app.IPController.save_connection_dict = save_connection_dict
 
 
 def name_sockets_as_clients_do() -> None:

@@ -20,7 +20,6 @@ from course_utils.engines.starting import (
     NEAR,
     QUIET,
     StartError,
-    check_controller,
     environment,
     in_thread,
     new_engine,
@@ -163,7 +162,9 @@ class HandedOver:
 
     def check_started(self) -> None:
         """Raise StartError if the controller, or what starts the engines, has ended."""
-        check_controller(self)
+        if self.cluster.controller.state == "after":
+            words = self.controller_words() or "(none)"
+            raise StartError(f"the controller ended; its last words:\n{words}")
         engines = self.cluster.engine_set
         if engines is None or hasattr(engines, "launchers") or engines.state != "after":
             return

@@ -7,6 +7,7 @@ notebook reaches it through sockets in the world's private folder.
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
@@ -21,7 +22,6 @@ from course_utils.engines.logs import LOG, tail
 from course_utils.engines.starting import (
     ENGINE,
     StartError,
-    connection_of,
     environment,
     wait_for_new,
 )
@@ -87,7 +87,7 @@ class InNamespaces(Forked):
         self.environment = {
             **environment(),
             **dict.fromkeys(INTERFACES, INTERFACE),
-            CONNECTION: connection_of(self.cluster),
+            CONNECTION: json.dumps(self.connection["engine"]),
         }
         owners = [name for name, count in self.room.items() for _ in range(count)]
         for rank, host in enumerate(owners):

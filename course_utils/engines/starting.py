@@ -7,6 +7,8 @@ import json
 import os
 import time
 from collections.abc import Callable
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from course_utils.engines.logs import exit_text
@@ -33,6 +35,9 @@ FAR = [  # on several: answers may take long, and a host that has gone is notice
 ENGINE = ["--log-level=ERROR"]
 LOOPBACK = "127.0.0.1"
 TRY = 5  # seconds for one attempt to connect to the controller
+LOOK = 0.002  # seconds between two looks at what must come soon
+CHECKED = 10  # looks between two whether what is to come still can
+ASKED = 100  # looks between two questions which engines there are
 BUSY = "the machine may be short of memory or very busy"
 QUIET = 40  # log level of the client's side: errors only
 
@@ -44,11 +49,10 @@ class StartError(RuntimeError):
 class Startable(Protocol):
     """A cluster that is being started, however its processes come about.
 
-    cluster: ipyparallel's; client: of its controller, once that answers.
+    client: of its controller, once that answers.
     """
 
     world_size: int
-    cluster: Cluster
     client: Client
 
     def check_started(self) -> None:
@@ -98,7 +102,8 @@ def start_engines(world: Startable, cluster: Cluster, limit: float) -> None:
     """
     cluster.config.EngineLauncher.engine_args = ENGINE
     in_thread(cluster, cluster.start_controller)
-    world.client = connect(world, cluster, limit)
+    attempt = partial(in_thread, cluster, connected, cluster)
+    world.client = connect(world, attempt, limit)
     world.begin()
     wait_for_engines(world, limit)
 
@@ -114,12 +119,17 @@ async def connection_info(cluster: Cluster) -> dict[str, dict]:
     return await found if inspect.isawaitable(found) else found
 
 
-def connect(world: Startable, cluster: Cluster, limit: float) -> Client:
-    """Return a client of the controller, once it answers."""
+def connect(
+    world: Startable, attempt: Callable[[float], Client], limit: float
+) -> Client:
+    """Return a client of the controller, once it answers.
+
+    attempt: returns one, or raises TimeoutError after so many seconds.
+    """
     deadline = time.monotonic() + limit
     while True:
         try:
-            return in_thread(cluster, connected, cluster)
+            return attempt(TRY)
         except (TimeoutError, RuntimeError) as error:
             world.check_started()
             if isinstance(error, RuntimeError) or time.monotonic() > deadline:
@@ -129,7 +139,7 @@ def connect(world: Startable, cluster: Cluster, limit: float) -> Client:
                 ) from None
 
 
-async def connected(cluster: Cluster) -> Client:
+async def connected(cluster: Cluster, limit: float) -> Client:
     """Return a client, as `Cluster.connect_client` does, with all that ranks show."""
     from course_utils.engines.client import RankClient
 
@@ -138,36 +148,38 @@ async def connected(cluster: Cluster) -> Client:
         cluster=cluster,
         profile_dir=cluster.profile_dir,
         cluster_id=cluster.cluster_id,
-        timeout=TRY,
+        timeout=limit,
     )
-
-
-def check_controller(world: Startable) -> None:
-    """Raise StartError, with its last words, if the controller has ended."""
-    if world.cluster.controller.state == "after":
-        words = world.controller_words() or "(none)"
-        raise StartError(f"the controller ended; its last words:\n{words}")
 
 
 def wait_for_engines(cluster: Startable, limit: float) -> None:
     """Wait until every engine has registered; tell why if one does not."""
     deadline = time.monotonic() + limit
-    while len(cluster.client.ids) < cluster.world_size:
-        cluster.check_started()
-        ended = cluster.ended()
-        if ended:
-            rank, code = min(ended.items())
-            raise StartError(
-                f"rank {rank} ended while it started ({exit_text(code)}); its last "
-                f"words:\n{cluster.last_words(rank) or '(none)'}"
-            )
+    for looks in count(1):
+        if len(cluster.client.ids) >= cluster.world_size:
+            return
+        if looks % CHECKED == 0:
+            check_engines(cluster)
+        if looks % ASKED == 0:
+            cluster.client.ask_for_engines()
         if time.monotonic() > deadline:
             there = len(cluster.client.ids)
             raise StartError(
                 f"{there} of {cluster.world_size} ranks started within "
                 f"{limit:.0f} s; {cluster.late()}"
             )
-        time.sleep(0.01)
+        time.sleep(LOOK)
+
+
+def check_engines(cluster: Startable) -> None:
+    """Raise StartError if engines cannot come any more."""
+    cluster.check_started()
+    if ended := cluster.ended():
+        rank, code = min(ended.items())
+        raise StartError(
+            f"rank {rank} ended while it started ({exit_text(code)}); its last "
+            f"words:\n{cluster.last_words(rank) or '(none)'}"
+        )
 
 
 def new_engine(cluster: Startable, rank: int, limit: float) -> int:
@@ -204,14 +216,15 @@ def wait_for_new(
 
     ranks: for which they start. check: raises an error once they cannot come.
     """
-    deadline = time.monotonic() + limit
+    deadline, looks = time.monotonic() + limit, count(1)
     while time.monotonic() < deadline:
         new = [i for i, uuid in list(client._engines.items()) if uuid not in known]
         found = sorted(i for i in new if isinstance(i, int))
         if len(found) >= len(ranks):
             return found
-        check()
-        time.sleep(0.01)
+        if next(looks) % CHECKED == 0:
+            check()
+        time.sleep(LOOK)
     many = len(ranks) > 1
     raise StartError(
         f"the new process{'es' if many else ''} for {these_ranks(ranks)} did not start "

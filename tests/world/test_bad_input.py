@@ -8,7 +8,7 @@ import pytest
 import worlds
 
 from course_utils import launch
-from course_utils.engines import machine, over_mpi, starting
+from course_utils.engines import forked, machine, over_mpi, starting
 from course_utils.engines.starting import StartError
 from course_utils.world.ranks import Ranks
 
@@ -91,7 +91,8 @@ def test_more_ranks_than_memory_allows_start_nothing(world, monkeypatch):
 @pytest.mark.parametrize("engines", [None, "local"])
 def test_engine_that_ends_while_it_starts(monkeypatch, engines, argument, code, words):
     before = worlds.family()
-    monkeypatch.setattr(starting, "ENGINE", [argument])
+    for module in (starting, forked):
+        monkeypatch.setattr(module, "ENGINE", [argument])
     with pytest.raises(StartError) as error:
         launch(2, engines=engines)
     assert f"ended while it started (exit code {code})" in str(error.value)
@@ -103,11 +104,13 @@ def test_engine_that_ends_while_it_starts(monkeypatch, engines, argument, code, 
 def test_controller_that_ends_while_it_starts(monkeypatch, engines):
     before, connect = worlds.family(), starting.connect
 
-    def dying(world, started, limit):
-        psutil.Process(started.controller.pid).kill()
-        return connect(world, started, limit)
+    def dying(world, attempt, limit):
+        own = world.controller if engines is None else world.cluster.controller.pid
+        psutil.Process(own).kill()
+        return connect(world, attempt, limit)
 
-    monkeypatch.setattr(starting, "connect", dying)
+    for module in (starting, forked):
+        monkeypatch.setattr(module, "connect", dying)
     with pytest.raises(StartError, match=r"^the controller ended; its last words:\n.+"):
         launch(2, engines=engines)
     assert not worlds.left_after(started_since(before))
