@@ -182,17 +182,22 @@ def refuse_to_exit() -> None:
     raise RuntimeError("exit() would end this rank; ranks.stop() ends them all")
 
 
-def reserve_port(address: str) -> int:
-    """Hold a free port at `address` for a rendezvous by hand; return it.
+def bound(address: str) -> socket.socket:
+    """Return a socket that holds a free port at `address`, for a rendezvous by hand.
 
-    The socket is bound but does not listen. The store of ``env://`` may still
-    listen on the port (both sockets allow reuse), while no other process is
-    given it, so two worlds never meet there.
+    It is bound but does not listen. The store of ``env://`` may still listen on the
+    port (both sockets allow reuse), while no other process is given it, so two worlds
+    never meet there.
     """
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     held.bind((address, 0))
-    get_ipython().kernel.held_port = held  # as long as the engine lives
+    return held
+
+
+def hold_port(address: str) -> int:
+    """Hold a free port as long as this rank lives; return it."""
+    held = get_ipython().kernel.held_port = bound(address)
     return held.getsockname()[1]
 
 

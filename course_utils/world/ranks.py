@@ -147,6 +147,8 @@ class Ranks(World):
         """
         if not self.stopped:
             self.stopped = True
+            if self.held is not None:
+                self.held.close()
             if lost := self.cluster.stop():
                 print(paragraph(f"out of reach: {', '.join(lost)}; {LEFT_ALONE}"))
 

@@ -12,7 +12,14 @@ from uuid import uuid4
 from IPython import get_ipython
 
 from course_utils.engines import LOOPBACK, Forked
-from course_utils.world.rank import become_rank, call, environment, place, reserve_port
+from course_utils.world.rank import (
+    become_rank,
+    bound,
+    call,
+    environment,
+    hold_port,
+    place,
+)
 
 if TYPE_CHECKING:
     from course_utils.world.world import World
@@ -21,33 +28,48 @@ if TYPE_CHECKING:
 def make_world(world: World, backend: str | None) -> None:
     """Make the engines of a started cluster ranks.
 
+    On one machine they initialise the process group as soon as they are ranks.
+
     backend: of the default process group; None to leave that to the learner.
     """
-    become_ranks(world)
     if backend is not None:
         world.backend = backend
         world.device = "cuda" if "nccl" in backend else "cpu"
-        init_process_group(world)
+    if backend is None or not world.cluster.local:
+        become_ranks(world)
+        if backend is not None:
+            init_process_group(world)
+        return
+    roles = roles_of(world)
+    joined = dict.fromkeys(roles, joining(world))
+    pids, _ = world.run_in_turn([(become_rank, roles), (call, joined)])
+    world.pids.update(zip(roles, pids, strict=True))
 
 
 def become_ranks(world: World, only: list[int] | None = None) -> None:
     """Give engines their rank, environment and watch.
+
+    only: the ranks whose engine is new; all by default.
+    """
+    roles = roles_of(world, only)
+    pids = world.run_each(become_rank, roles)
+    world.pids.update(zip(roles, pids, strict=True))
+
+
+def roles_of(world: World, only: list[int] | None = None) -> dict[int, tuple]:
+    """Return the arguments of `become_rank` for those ranks that need it.
 
     Ranks are counted host by host, so that local ranks are consecutive.
 
     only: the ranks whose engine is new; all by default.
     """
     if only is None:
-        hosts, world.addresses = places(world)
-        world.master = None
-    else:
-        hosts = world.hosts
-    if world.master is None or 0 in (only or []):
-        address = world.addresses[0]
-        port = world.run_each(reserve_port, {0: (address,)})[0]
-        world.master = (address, port)
-    world.hosts = hosts
-    per_host, seen, calls = Counter(hosts), Counter(), {}
+        world.hosts, world.addresses = places(world)
+    everyone = only is None or 0 in only  # a new rank 0 is a new MASTER_PORT
+    if everyone:
+        world.master = world.addresses[0], reserve_port(world)
+    hosts = world.hosts
+    per_host, seen, roles = Counter(hosts), Counter(), {}
     groups = list(dict.fromkeys(hosts))
     client = {"argv": arguments(), "path": sys.path}
     ordinary = world.cluster.local and not isinstance(world.cluster, Forked)
@@ -57,11 +79,17 @@ def become_ranks(world: World, only: list[int] | None = None) -> None:
         variables = environment(rank, len(hosts), local, size, world.master)
         variables["GROUP_RANK"] = str(groups.index(host))
         seen[host] += 1
-        calls[rank] = (variables, world.guard, world.addresses[rank], leash, client)
-    everyone = only is None or 0 in only  # a new rank 0 is a new MASTER_PORT
-    chosen = list(calls) if everyone else only
-    pids = world.run_each(become_rank, {rank: calls[rank] for rank in chosen})
-    world.pids.update(zip(chosen, pids, strict=True))
+        roles[rank] = (variables, world.guard, world.addresses[rank], leash, client)
+    return roles if everyone else {rank: roles[rank] for rank in only}
+
+
+def reserve_port(world: World) -> int:
+    """Return a port of rank 0's host that stays free for a rendezvous by hand."""
+    address = world.addresses[0]
+    if not world.cluster.local:
+        return world.run_each(hold_port, {0: (address,)})[0]
+    world.held = bound(address)
+    return world.held.getsockname()[1]
 
 
 def arguments() -> list[str]:
@@ -82,10 +110,14 @@ def places(world: World) -> tuple[list[str], list[str]]:
 
 def init_process_group(world: World) -> None:
     """Initialise the default process group on every rank."""
+    world.run_all(call, *joining(world))
+
+
+def joining(world: World) -> tuple[object, ...]:
+    """Return the call by which a rank joins the default process group."""
     if world.cluster.local:
         store: object = str(Path(world.cluster.folder) / f"store-{uuid4().hex}")
     else:
         where = ("process_group:open_store", world.addresses[0], len(world))
         store = world.run_each(call, {0: where})[0]
-    init = ("process_group:init", world.backend, world.timeout, store)
-    world.call_all(*init)
+    return "process_group:init", world.backend, world.timeout, store

@@ -54,12 +54,24 @@ class World(Control):
 
         The process group stays as it is, whatever the function raises.
         """
-        self.chosen(calls)
-        replies = self.replies(function, calls)
-        errors = errors_of(replies)
-        if errors:
-            raise RankError(failures(errors))
-        return list(replies.values())
+        return self.run_in_turn([(function, calls)])[0]
+
+    def run_in_turn(self, steps: list[tuple[Callable[..., Any], dict]]) -> list[list]:
+        """Call functions on ranks, each rank without a wait for the others.
+
+        steps: function, and by rank its arguments. Returns what each step returned.
+        """
+        for _, calls in steps:
+            self.chosen(calls)
+        begun = [(self.submit(*step), step[1]) for step in steps]
+        returned = []
+        for result, calls in begun:
+            self.watch(result, list(calls))
+            replies = self.results(result, calls)
+            if errors := errors_of(replies):
+                raise RankError(failures(errors))
+            returned.append(list(replies.values()))
+        return returned
 
     def run_all(self, function: Callable[..., Any], *args: object) -> list:
         """Call a function on every rank, as `run_each` does."""
@@ -68,12 +80,6 @@ class World(Control):
     def call_all(self, function: str, *args: object) -> list:
         """Call a function of the course, named as in "process_group:init"."""
         return self.run_all(call, function, *args)
-
-    def replies(self, function: Callable[..., Any], calls: dict[int, tuple]) -> dict:
-        """Call a function on ranks; return by rank what it returned or raised."""
-        result = self.submit(function, calls)
-        self.watch(result, list(calls))
-        return self.results(result, calls)
 
     def submit(
         self, function: Callable[..., Any], calls: dict[int, tuple]
