@@ -13,8 +13,9 @@ from torch.autograd.function import once_differentiable
 from course_utils.concat import room
 from course_utils.concat.adjoint import asked, in_bytes, total, total_in
 from course_utils.concat.agree import Call, checked, pieces_of
+from course_utils.concat.hosts import spread
 from course_utils.concat.tell import KEPT, NEGLIGIBLE, SURE, carried, prepare
-from course_utils.concat.transfer import Wire, as_bytes, packed, spread, swap
+from course_utils.concat.transfer import Wire, as_bytes, packed, swap
 
 
 @dataclass(frozen=True)

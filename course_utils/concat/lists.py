@@ -20,8 +20,9 @@ from course_utils.concat.adjoint import asked
 from course_utils.concat.agree import Call, Offer, Piece
 from course_utils.concat.describe import items_of, memory_of
 from course_utils.concat.gathering import Gathering, collect
+from course_utils.concat.hosts import spread
 from course_utils.concat.tell import NEGLIGIBLE, SURE, carried, prepare
-from course_utils.concat.transfer import Wire, spread, swap
+from course_utils.concat.transfer import Wire, swap
 
 ALIGN = 16  # bytes; so that every dtype may begin where a tensor does
 

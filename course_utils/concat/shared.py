@@ -7,8 +7,8 @@ again it has had a later row of every rank, and each sends that after it has rea
 
 The memory is anonymous, see `same_host`. It holds twice the largest piece that was
 brought, rounded up to a power of two, and at most 2 * `LARGEST`; what is larger goes
-through sockets. So does everything in a group whose ranks are on several hosts, or
-one of whose ranks cannot have or reach such memory: all ranks see that in the rows.
+through sockets. So does everything in a group one of whose ranks cannot have or reach
+such memory: all ranks see that in the rows. For ranks on several hosts see `hosts`.
 
 `CONCAT_SHARED_MEMORY=0` in the environment of a rank turns it off; with `debug` each
 rank says once, on standard error, why it is not used.
@@ -71,6 +71,17 @@ class Dock:
 
     def load(self, parts: Sequence[torch.Tensor], size: int) -> Berth:
         """Copy flat bytes, `size` in all, to where the others can read them."""
+        berth = self.reserve(size)
+        if berth is not NOT_TO_BE_HAD:
+            torch.cat(parts, out=self.at(berth))
+        return berth
+
+    def at(self, berth: Berth) -> torch.Tensor:
+        """Return the bytes of a berth of this rank."""
+        return self.own_flat[berth.start : berth.start + berth.size]
+
+    def reserve(self, size: int) -> Berth:
+        """Return where the others can read so many bytes, once they are there."""
         if not self.works:
             return NOT_TO_BE_HAD
         try:
@@ -80,9 +91,7 @@ class Dock:
             self.works = False
             say(f"this rank cannot have it: {error}")
             return NOT_TO_BE_HAD
-        start = self.next_start()
-        torch.cat(parts, out=self.own_flat[start : start + size])
-        return Berth(host, os.getpid(), own.fd, own.serial, start, size)
+        return Berth(host, os.getpid(), own.fd, own.serial, self.next_start(), size)
 
     @property
     def half(self) -> int:

@@ -26,7 +26,7 @@ import torch
 
 from course_utils.concat.shared import LARGEST, NUMBERS, UNUSED, Berth, dock_of
 from course_utils.concat.transfer import SINGLE, Wire, c10d, spread, swap
-from course_utils.same_host import ROOM, Mailbox, mailbox_of
+from course_utils.same_host import ROOM, Mailbox, Opened, mailboxes_of
 from course_utils.text import merge, show_bytes, these_ranks
 
 try:
@@ -248,14 +248,17 @@ def swapped(mine: bytearray, wire: Wire) -> bytearray:
 
 def mailbox_for(wire: Wire, size: int) -> Mailbox | None:
     """Return the mailbox of a group for messages of this size; None if it has none."""
-    if size > ROOM:
-        return None
+    return mailboxes_for(wire).for_all if size <= ROOM else None
+
+
+def mailboxes_for(wire: Wire) -> Opened:
+    """Return what a group has of mailboxes."""
 
     def told(row: list[int]) -> list[tuple[int, ...]]:
         heads = bytes(swapped(message(row, 8 * len(row)), wire))
         return [*rows_of(heads, wire.ranks).values()]
 
-    return mailbox_of(wire.group, "concat", told)
+    return mailboxes_of(wire.group, "concat", told)
 
 
 def message(row: list[int], length: int) -> bytearray:

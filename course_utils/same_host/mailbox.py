@@ -1,4 +1,4 @@
-"""Small messages between the ranks of one host, without sockets.
+"""Small messages between ranks of one host, without sockets.
 
 Each rank has a mailbox, which the others map: a count of the messages it has written,
 and two places for a message, used in turn. It writes the message, then the count. The
@@ -17,29 +17,21 @@ the two stands a `fence`, or a call of the system.
 from __future__ import annotations
 
 import ctypes
-import os
-import platform
-import sys
 import threading
 import time
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import distributed as dist
 
 from course_utils.same_host import futex
-from course_utils.same_host.memory import Memory, reached, say, this_host, wanted
 
 ROOM = 8192  # bytes of a message
 SPIN = 5e-6  # seconds in which it looks again and again before that
 DOZE = 20e-3  # seconds that it sleeps before it does so in gloo
 TAG = 0x6D61696C  # of the messages that wake
-ORDERED = platform.machine() in ("x86_64", "AMD64") and sys.maxsize > 2**32
 WORD, LINE = 8, 64  # bytes, of a count and of a cache line
 SLEEPS, HEARD = 0, 1  # notes for another rank: until which message, how often woken
-CPU = torch.device("cpu")
-WHAT = "mailbox"
 NOTHING = torch.zeros(1, dtype=torch.uint8)
 
 _lock = threading.Lock()
@@ -53,14 +45,14 @@ def fence() -> None:
 
 
 class Mailbox:
-    """The mailboxes of a group of ranks on one host, as one of them sees it.
+    """The mailboxes of ranks on one host, as one of them sees it.
 
-    me: the place of this rank in the group; others: those of the others; made: how
-    many messages it has written.
+    ranks: by place, which rank of the group; me: the place of this one; others: those
+    of the others; made: how many messages it has written.
     """
 
-    def __init__(self, maps: Sequence[memoryview], me: int) -> None:
-        self.me, self.made = me, 0
+    def __init__(self, maps: Sequence[memoryview], me: int, ranks: list[int]) -> None:
+        self.me, self.made, self.ranks = me, 0, ranks
         size, begin, step = len(maps), head(len(maps)), LINE // WORD
         self.others = [(me + i) % size for i in range(1, size)]
         words = [one[:begin].cast("q") for one in maps]
@@ -132,7 +124,9 @@ class Mailbox:
         notes = self.notes[place]
         while self.counts[place][0] < made:
             if place not in self.bells:
-                self.bells[place] = group.recv([self.ears[place]], place, TAG)
+                self.bells[place] = group.recv(
+                    [self.ears[place]], self.ranks[place], TAG
+                )
             notes[SLEEPS] = made
             fence()
             if self.counts[place][0] < made:
@@ -147,71 +141,9 @@ class Mailbox:
         rung, heard = self.rung[place], self.noted[place][HEARD]
         del rung[: heard - self.over[place]]
         self.over[place] = heard
-        rung.append(group.send([NOTHING], place, TAG))
+        rung.append(group.send([NOTHING], self.ranks[place], TAG))
 
 
 def head(size: int) -> int:
     """Return the bytes before the messages, in a group of so many ranks."""
     return LINE * (1 + size)
-
-
-Boxes = dict[str, Mailbox | None]
-_boxes: weakref.WeakKeyDictionary[dist.ProcessGroup, Boxes] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def mailbox_of(
-    group: dist.ProcessGroup, user: str, told: Callable[[list[int]], list[list[int]]]
-) -> Mailbox | None:
-    """Return the mailbox of a group for one user, by name; None if it cannot have any.
-
-    Every rank of the group calls it. told: exchanges a row of whole numbers by other
-    ways, and returns those of all ranks; used in the first call of a group only.
-    """
-    boxes = _boxes.get(group)
-    if boxes is None:
-        boxes = _boxes[group] = {}
-    if user not in boxes:
-        boxes[user] = None  # what tells uses it, too
-        if dist.get_backend(group) == "gloo" and not is_counted(group, CPU):
-            boxes[user] = opened(group.rank(), group.size(), told)
-    return boxes[user]
-
-
-def opened(
-    me: int, size: int, told: Callable[[list[int]], list[list[int]]]
-) -> Mailbox | None:
-    """Make the mailbox of this rank, and reach those of all; None if any cannot."""
-    own, row = None, [0] * 4
-    try:
-        if wanted() and ORDERED and size > 1:
-            own = Memory("mailbox", head(size) + 2 * ROOM)
-            row = [this_host(), os.getpid(), own.fd, own.serial]
-    except Exception as error:  # whatever it is, sockets do
-        say(f"this rank cannot have it: {error}", WHAT)
-    rows = told(row)
-    if len({host for host, *_ in rows}) > 1:
-        say("the ranks are on several hosts, or one does without it", WHAT)
-        return None
-    if not row[0]:
-        return None
-    maps = []
-    try:
-        maps = [memoryview(reached(*where)) for _, *where in rows]
-    except Exception as error:  # or the others would wait for this rank
-        say(f"this rank cannot reach it: {error}", WHAT)
-    ready = all(row[0] for row in told([int(bool(maps))]))
-    return Mailbox(maps, me) if ready else None  # `own` is closed, and stays mapped
-
-
-def is_counted(group: dist.ProcessGroup, device: torch.device) -> bool:
-    """Tell whether torch compares how many messages the ranks of a group have sent."""
-    sender = group._get_backend(device)
-    return type(sender).__name__ == "_ProcessGroupWrapper"
-
-
-def swapped(group: dist.ProcessGroup) -> int:
-    """Return how many messages this rank has swapped with all others of a group."""
-    boxes = _boxes.get(group) or {}
-    return sum(box.made for box in boxes.values() if box is not None)

@@ -1,0 +1,150 @@
+"""Between hosts every piece crosses once, and on a host it is handed on."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from concat_cases import cases
+from hypothesis import HealthCheck, given, settings
+
+from course_utils import launch
+from course_utils.concat.hosts import held_by, holders
+from course_utils.world.ranks import Ranks
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memfd is of Linux")
+HERE = Path(__file__).parent
+ORACLE = (HERE.parent / "concat_oracle.py").read_text()
+CALLS = [(HERE / f"{name}_calls.py").read_text() for name in ("shared", "hosts")]
+BIG = 100_000  # elements
+BYTES = 4 * BIG
+SMALL = 20_000  # bytes; what else a rank sends in a call
+
+generated = settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    derandomize=True,
+)
+
+
+@contextmanager
+def scattered(*places: int) -> Iterator[Ranks]:
+    """Launch ranks that take themselves for ranks on hosts of these numbers."""
+    with launch(len(places), guard=False) as ranks:
+        prepare(ranks)
+        ranks.run(eval, f"be_on({places}[me])")
+        yield ranks
+
+
+def prepare(ranks: Ranks) -> None:
+    """Have the calls of these tests stand ready."""
+    for calls in CALLS:
+        ranks.view.execute(calls, block=True)
+
+
+@pytest.fixture
+def four() -> Iterator[Ranks]:
+    """Return two ranks each on two hosts."""
+    with scattered(0, 0, 1, 1) as ranks:
+        yield ranks
+
+
+@pytest.fixture(scope="module")
+def five() -> Iterator[Ranks]:
+    """Return five ranks on two hosts, on which the oracle stands ready."""
+    with scattered(0, 1, 0, 1, 1) as ranks:
+        ranks.view.execute(ORACLE, block=True)
+        yield ranks
+
+
+@generated
+@given(case=cases())
+def test_equals_one_process(five, case):
+    assert five.run(eval, f"forward({case!r})") == [[]] * 5
+
+
+@generated
+@given(case=cases(dtypes=["float64", "float32"]))
+def test_gradients_equal_those_of_one_process(five, case):
+    assert five.run(eval, f"backward({case!r})") == [[]] * 5
+
+
+def sent(ranks: Ranks, call: str) -> list[int]:
+    """Return the bytes that each rank sends in a call, which must be right."""
+    before = ranks.run(eval, "sent_bytes()")
+    assert ranks.run(eval, call) == [True] * len(ranks)
+    after = ranks.run(eval, "sent_bytes()")
+    return [now - then for then, now in zip(before, after, strict=True)]
+
+
+def test_every_piece_crosses_once(four):
+    assert four.run(eval, f"is_right({BIG})") == [True] * 4
+    found = sent(four, f"is_right({BIG}, 1)")
+    assert all(0 <= one - BYTES < SMALL for one in found)
+
+
+def test_a_rank_sends_once_to_each_other_host():
+    with scattered(0, 1, 1, 2) as ranks:
+        assert ranks.run(eval, f"is_right({BIG})") == [True] * 4
+        found = sent(ranks, f"is_right({BIG}, 1)")
+        assert all(0 <= one - 2 * BYTES < SMALL for one in found)
+
+
+def test_one_rank_a_host_needs_nobody():
+    with scattered(0, 1, 2) as ranks:
+        assert ranks.run(eval, f"is_right({BIG})") == [True] * 3
+        assert ranks.run(eval, "crowd()") == [None] * 3
+
+
+def test_in_several_rounds(four):
+    four.run(exec, "hosts.ROUND = 10_001")
+    for count in (BIG, 5000, 2001):
+        assert four.run(eval, f"is_right({count})") == [True] * 4
+    assert set(four.run(eval, "crowd().dock.half")) == {2**16}
+
+
+def test_what_is_read_is_of_this_call(four):
+    assert four.run(eval, "calls_in_no_order(5, 300)") == [[]] * 4
+    assert four.run(eval, "crowd().dock.is_over") == [False] * 4
+
+
+OVER = {
+    "me == 1": [True, True, False, False],
+    "me > 1": [False, False, True, True],
+    "True": [True] * 4,
+}
+
+
+@pytest.mark.parametrize("who", OVER)
+@pytest.mark.parametrize("broken", ["del os.memfd_create", "shared.reached = open"])
+def test_a_host_without_shared_memory_hands_on_by_sockets(four, broken, who):
+    """What crosses stays the same; the other host goes on in memory."""
+    assert four.run(eval, f"is_right({BIG})") == [True] * 4
+    four.view.execute(f"if {who}:\n    {broken}", block=True)
+    calls = f"[is_right({8 * BIG}, call) for call in range(3)]"
+    assert four.run(eval, calls) == [[True] * 3] * 4
+    assert four.run(eval, "crowd().dock.is_over") == OVER[who]
+
+
+@pytest.mark.parametrize("who", ["me == 1", "True"])
+def test_where_a_rank_may_not_share_all_send_to_all(four, who):
+    four.run(exec, f"if {who}: os.environ['CONCAT_SHARED_MEMORY'] = '0'")
+    assert four.run(eval, f"is_right({BIG})") == [True] * 4
+    assert four.run(eval, "crowd()") == [None] * 4
+
+
+@pytest.mark.inside
+def test_on_two_hosts():
+    with launch(4, hosts=2, guard=False) as ranks:
+        prepare(ranks)
+        assert ranks.run(eval, f"is_right({BIG})") == [True] * 4
+        found = sent(ranks, f"is_right({BIG}, 1)")
+        assert all(0 <= one - BYTES < SMALL for one in found)
+
+
+def test_the_pieces_from_elsewhere_are_shared_out():
+    found = holders([3, 4], list(range(8)))
+    assert held_by(3, found) == [0, 2, 3, 6]
+    assert held_by(4, found) == [1, 4, 5, 7]
