@@ -95,6 +95,7 @@ bench: $(STAMP) ## measure launch, %%px, concat, collectives, memory, watch, a h
 	$(BIN)/python benchmarks/watched.py $(ARGS)
 	$(BIN)/python benchmarks/growth.py $(ARGS)
 	$(BIN)/python benchmarks/over_mpi.py $(ARGS)
+	$(BIN)/python benchmarks/cable.py $(ARGS)
 
 clean: ## remove .venv and caches
 	rm -rf .venv .pytest_cache .ruff_cache .hypothesis build course_utils.egg-info

@@ -26,9 +26,9 @@ up to 2 MiB. * Up to 4096 bytes travel with the sizes, see `tell`: one exchange 
 padded messages, to all ranks also where one alone gets the whole. Slices are used in
 any case: they take half of the memory. Ranks of one host use no sockets up to 32 MiB,
 see `shared` and `same_host`; on 2, 4 and 8 ranks that takes 0.5, 0.3 and 0.2 for 1 KiB,
-0.5, 0.3 and 0.3 for 64 KiB, 0.3, 0.3 and 0.2 for 1 MiB, 0.3, 0.2 and 0.3 for 4 MiB. On
-nccl, which has not been measured here, equal pieces take the single-tensor collective,
-which is made for them.
+0.5, 0.3 and 0.3 for 64 KiB, 0.3, 0.3 and 0.2 for 1 MiB, 0.3, 0.2 and 0.3 for 4 MiB. For
+ranks on several hosts see `hosts`. On nccl, which has not been measured here, equal
+pieces take the single-tensor collective, which is made for them.
 
 With TORCH_DISTRIBUTED_DEBUG=DETAIL torch counts the messages of every rank, those
 between two of them included, and fails the next collective where the counts differ.

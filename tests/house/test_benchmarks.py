@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import mpi_ranks
+import needs_hosts
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -17,6 +18,7 @@ LIMIT = 240  # seconds for one of them
 FEW = {
     "px.py": ("--runs 1", ["px_over_execute", "px16_over_execute"]),
     "concat.py": ("--rounds 1 --sizes 4096", ["even_1kb_over_bare"]),
+    "cable.py": ("--runs 1 --turns 1 --ranks 4", ["cable4_1mib_over_bare"]),
     "collectives.py": (
         "--turns 1 --calls 1 --sizes 1024 1048576",
         ["collectives_over_torchrun", "worst_cell_over_torchrun"],
@@ -61,6 +63,8 @@ FEW = {
 def test_a_benchmark_stores_its_figures(name, tmp_path):
     if "mpi" in name and mpi_ranks.LACKING:
         pytest.skip(f"no {' and no '.join(mpi_ranks.LACKING)}")
+    if name == "cable.py" and (reason := needs_hosts.why_not()):
+        pytest.skip(f"no hosts inside this machine: {reason}")
     arguments, promised = FEW[name]
     stored = tmp_path / "figures.json"
     command = [sys.executable, BENCHMARKS / name, *arguments.split(), "--json", stored]

@@ -6,7 +6,7 @@ import time
 import torch
 from torch import distributed as dist
 
-from course_utils.same_host import mailbox, mailbox_of
+from course_utils.same_host import mailbox, mailbox_of, opening  # noqa: F401
 
 me, world_size = dist.get_rank(), dist.get_world_size()
 

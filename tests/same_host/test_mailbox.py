@@ -63,9 +63,9 @@ def test_an_interrupted_rank_overwrites_nothing_unread(three):
 
 
 def test_it_counts_what_it_swapped(three):
-    before = three.run(eval, "mailbox.swapped(dist.group.WORLD)")
+    before = three.run(eval, "opening.swapped(dist.group.WORLD)")
     three.run(eval, "[swap(call) for call in range(5)]")
-    after = three.run(eval, "mailbox.swapped(dist.group.WORLD)")
+    after = three.run(eval, "opening.swapped(dist.group.WORLD)")
     assert after == [count + 5 for count in before]
 
 
@@ -96,9 +96,9 @@ def test_a_system_without_such_calls_imports_it():
 
 REASONS = {
     "no memory": "import os; del os.memfd_create",
-    "another host": "mailbox.this_host = lambda: 2 + me",
-    "out of reach": "mailbox.reached = open",  # which takes no such thing
-    "no order": "mailbox.ORDERED = False",
+    "another host": "opening.this_host = lambda: 2 + me",
+    "out of reach": "opening.reached = open",  # which takes no such thing
+    "no order": "opening.ORDERED = False",
     "switched off": "os.environ['CONCAT_SHARED_MEMORY'] = '0'",
 }
 
@@ -110,7 +110,7 @@ def test_a_group_has_it_on_all_ranks_or_on_none(reason, who):
         ranks.view.execute(f"import os\n{CALLS}", block=True)
         ranks.view.execute(f"if {who}:\n    {REASONS[reason]}", block=True)
         assert ranks.run(eval, "box() is None") == [True] * 2
-        assert ranks.run(eval, "mailbox.swapped(dist.group.WORLD)") == [0] * 2
+        assert ranks.run(eval, "opening.swapped(dist.group.WORLD)") == [0] * 2
 
 
 SCRIPT = """
