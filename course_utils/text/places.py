@@ -16,6 +16,7 @@ LIBRARIES = {
 GENERATED = "torchinductor_"  # in the folder of what torch.compile wrote
 
 
+@cache
 def is_cell(filename: str) -> bool:
     """Tell whether code comes from a cell rather than from a file."""
     return "ipykernel_" in filename or filename.startswith("<ipython-input")
