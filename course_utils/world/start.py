@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,6 +36,7 @@ NOT_HERE = (
     'hosts={}: hosts inside a machine need Linux; hosts=["a:2", "b:2"] takes real '
     "ones, and without hosts all ranks run on this one"
 )
+ENGINES, PROFILE = "COURSE_UTILS_ENGINES", "COURSE_UTILS_PROFILE"  # variables
 BEFORE = 0.8  # share of the time-out after which ranks have waited long enough
 
 _running: list[Ranks] = []  # the one world of this kernel, if there is one
@@ -75,7 +77,9 @@ def launch(
     engines: an ipyparallel launcher ("local", "mpi", "ssh", "slurm", …) or its
         class. By default the ranks are forked from one process (Linux) or are
         ordinary local processes.
-    profile: ipyparallel profile that configures the launcher.
+    profile: ipyparallel profile that configures the launcher. Where a call names no
+        engines, profile or hosts, the environment variables COURSE_UTILS_ENGINES and
+        COURSE_UTILS_PROFILE may name the first two.
     hosts: names of hosts, each with its number of ranks, as in ["a:2", "b:2"]; reached
         over ssh, or by MPI with engines="mpi". A number of hosts, as in hosts=2: they
         are made inside this machine, with networks of their own (Linux).
@@ -93,6 +97,8 @@ def launch(
     check_alone()
     check_world_size(world_size)
     check_launcher(engines)
+    if engines is None and profile is None and hosts is None:
+        engines, profile = named_outside(backend)
     engines = launcher_for(backend, engines, profile)
     check_hosts(world_size, engines, profile, hosts)
     inside = is_inside(hosts)
@@ -208,7 +214,19 @@ def check_link(link: str | None, inside: bool) -> int:
     return read_link(link)
 
 
-def check_launcher(engines: str | type | None) -> None:
+def named_outside(backend: str | None) -> tuple[str | None, str | None]:
+    """Return launcher and profile that the environment names, for unchanged notebooks.
+
+    MPI's backend has a launcher of its own.
+    """
+    if str(backend).lower() == "mpi":
+        return None, None
+    engines = os.environ.get(ENGINES) or None
+    check_launcher(engines, ENGINES)
+    return engines, os.environ.get(PROFILE) or None
+
+
+def check_launcher(engines: str | type | None, name: str = "engines") -> None:
     """Raise ValueError if ipyparallel has no launcher of that name."""
     if not isinstance(engines, str):
         return
@@ -218,7 +236,7 @@ def check_launcher(engines: str | type | None) -> None:
     known = sorted(group.names)
     if engines.lower() not in known and not is_class(engines):
         raise ValueError(
-            f"engines: there is no launcher {engines!r}; known are {', '.join(known)}"
+            f"{name}: there is no launcher {engines!r}; known are {', '.join(known)}"
         )
 
 

@@ -11,6 +11,7 @@ NAMES = (  # of the blocks, in their order
     "ssh",
     "slurm",
     "mpi",
+    "environment",
     "look",
     "name",
     "write",

@@ -62,6 +62,15 @@ def test_wrong_argument_starts_nothing(world, wrong, kind, says):
     assert world.run(os.getpid) == pids  # the world before goes on
 
 
+def test_the_environment_names_a_launcher_that_there_is_not(world, monkeypatch):
+    before, pids = worlds.family(), world.run(os.getpid)
+    monkeypatch.setenv("COURSE_UTILS_ENGINES", "pigeon")
+    with pytest.raises(ValueError, match="^COURSE_UTILS_ENGINES: .*no launcher 'pig"):
+        launch(2)
+    assert started_since(before) == []
+    assert world.run(os.getpid) == pids
+
+
 @pytest.mark.skipif(machine.gpus() > 1, reason="there are GPUs for two ranks")
 def test_nccl_without_gpus_starts_nothing(world):
     before, pids = worlds.family(), world.run(os.getpid)

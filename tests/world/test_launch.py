@@ -12,7 +12,9 @@ import worlds
 from ipyparallel import interactive
 
 from course_utils import launch
+from course_utils.engines import Forked
 from course_utils.text.errors import RankError
+from course_utils.world import start
 from course_utils.world.ranks import Ranks
 
 BY_HAND = """
@@ -244,3 +246,17 @@ def test_importing_the_package_is_cheap():
         [sys.executable, "-c", source], text=True, capture_output=True, timeout=60
     )
     assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
+
+
+def test_the_environment_names_the_launcher(monkeypatch):
+    monkeypatch.setenv("COURSE_UTILS_ENGINES", "local")
+    with launch(1) as ranks:
+        assert not isinstance(ranks.cluster, Forked)
+        assert ranks.run(os.getenv, "WORLD_SIZE") == ["1"]
+
+
+def test_a_call_that_says_more_is_left_alone(monkeypatch):
+    monkeypatch.setenv("COURSE_UTILS_ENGINES", "slurm")
+    assert start.named_outside("MPI") == (None, None)
+    with launch(1, engines="local") as ranks:
+        assert ranks.run(os.getenv, "WORLD_SIZE") == ["1"]
