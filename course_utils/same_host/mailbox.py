@@ -29,7 +29,6 @@ from course_utils.same_host import futex
 ROOM = 8192  # bytes of a message
 SPIN = 5e-6  # seconds in which it looks again and again before that
 DOZE = 20e-3  # seconds that it sleeps before it does so in gloo
-TAG = 0x6D61696C  # of the messages that wake
 WORD, LINE = 8, 64  # bytes, of a count and of a cache line
 SLEEPS, HEARD = 0, 1  # notes for another rank: until which message, how often woken
 NOTHING = torch.zeros(1, dtype=torch.uint8)
@@ -48,11 +47,14 @@ class Mailbox:
     """The mailboxes of ranks on one host, as one of them sees it.
 
     ranks: by place, which rank of the group; me: the place of this one; others: those
-    of the others; made: how many messages it has written.
+    of the others; made: how many messages it has written; tag: of what wakes, which no
+    other mailbox of the group may have: one that wakes late would wake the wrong one.
     """
 
-    def __init__(self, maps: Sequence[memoryview], me: int, ranks: list[int]) -> None:
-        self.me, self.made, self.ranks = me, 0, ranks
+    def __init__(
+        self, maps: Sequence[memoryview], me: int, ranks: list[int], tag: int
+    ) -> None:
+        self.me, self.made, self.ranks, self.tag = me, 0, ranks, tag
         size, begin, step = len(maps), head(len(maps)), LINE // WORD
         self.others = [(me + i) % size for i in range(1, size)]
         words = [one[:begin].cast("q") for one in maps]
@@ -124,9 +126,8 @@ class Mailbox:
         notes = self.notes[place]
         while self.counts[place][0] < made:
             if place not in self.bells:
-                self.bells[place] = group.recv(
-                    [self.ears[place]], self.ranks[place], TAG
-                )
+                ear, rank = self.ears[place], self.ranks[place]
+                self.bells[place] = group.recv([ear], rank, self.tag)
             notes[SLEEPS] = made
             fence()
             if self.counts[place][0] < made:
@@ -141,7 +142,7 @@ class Mailbox:
         rung, heard = self.rung[place], self.noted[place][HEARD]
         del rung[: heard - self.over[place]]
         self.over[place] = heard
-        rung.append(group.send([NOTHING], self.ranks[place], TAG))
+        rung.append(group.send([NOTHING], self.ranks[place], self.tag))
 
 
 def head(size: int) -> int:

@@ -10,6 +10,7 @@ import os
 import platform
 import sys
 import weakref
+import zlib
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def mailboxes_of(
     if user not in users:
         users[user] = Opened()  # what tells uses it, too
         if dist.get_backend(group) == "gloo" and not is_counted(group, CPU):
-            users[user] = opened(group.rank(), group.size(), told)
+            users[user] = opened(group.rank(), group.size(), told, tag_of(user))
     return users[user]
 
 
@@ -73,7 +74,14 @@ def mailbox_of(
     return mailboxes_of(group, user, told).for_all
 
 
-def opened(me: int, size: int, told: Callable[[list[int]], list[list[int]]]) -> Opened:
+def tag_of(user: str) -> int:
+    """Return the tag of the messages that wake, in the mailboxes of one user."""
+    return zlib.crc32(f"course_utils.{WHAT}.{user}".encode()) >> 1
+
+
+def opened(
+    me: int, size: int, told: Callable[[list[int]], list[list[int]]], tag: int
+) -> Opened:
     """Make the mailbox of this rank, and reach those of its host."""
     own, row = None, [0] * 4
     try:
@@ -99,7 +107,7 @@ def opened(me: int, size: int, told: Callable[[list[int]], list[list[int]]]) -> 
     if len(hosts) > 1:
         say("the ranks are on several hosts", WHAT)
     # `own` is closed now, and stays mapped
-    return Opened([*hosts.values()], Mailbox(maps, here.index(me), here))
+    return Opened([*hosts.values()], Mailbox(maps, here.index(me), here, tag))
 
 
 def is_counted(group: dist.ProcessGroup, device: torch.device) -> bool:

@@ -18,9 +18,9 @@ def told(row):
     return rows
 
 
-def box(group=None):
+def box(group=None, user="tests"):
     """The mailbox of a group for these tests."""
-    return mailbox_of(group or dist.group.WORLD, "tests", told)
+    return mailbox_of(group or dist.group.WORLD, user, told)
 
 
 def letter(rank, call, size):
@@ -28,11 +28,11 @@ def letter(rank, call, size):
     return random.Random(f"{rank} {call}").randbytes(size)
 
 
-def swap(call, size=40):
+def swap(call, size=40, user="tests"):
     """Swap one message with every rank; tell whether those that came are right."""
     found = [bytearray(size) for _ in range(world_size)]
     views = [memoryview(one) for one in found]
-    box().swap(letter(me, call, size), views, dist.group.WORLD)
+    box(user=user).swap(letter(me, call, size), views, dist.group.WORLD)
     return all(found[r] == letter(r, call, size) for r in range(world_size) if r != me)
 
 
@@ -86,3 +86,9 @@ def interrupted(call):
     finally:
         mailbox.futex.wait = wait
     return False
+
+
+def awake_by_itself(place):
+    """Leave a mailbox as one that saw a message without being woken for it."""
+    mine, group = box(), dist.group.WORLD
+    mine.bells[place] = group.recv([mine.ears[place]], place, mine.tag)

@@ -43,6 +43,15 @@ def test_no_rank_waits_for_one_that_it_wakes(three):
     assert three.run(eval, "collectives_between(60)") == [[]] * 3
 
 
+def test_two_mailboxes_of_a_group_wake_apart(three):
+    """What one still waits for is not what wakes the other."""
+    assert three.run(eval, "[swap(0), swap(0, user='another')]") == [[True] * 2] * 3
+    three.run(exec, "awake_by_itself(2) if me == 0 else None")
+    late = "time.sleep(3 * mailbox.DOZE) if me == 2 else None"
+    assert three.run(eval, f"[{late}, swap(1, user='another')][1]") == [True] * 3
+    assert three.run(eval, f"[{late}, swap(1)][1]") == [True] * 3
+
+
 def test_an_interrupted_swap_upsets_none_that_follows(three):
     """Rank 0 is interrupted while it waits; the others come later."""
     late = "time.sleep(0.1) or swap(1000)"
