@@ -58,14 +58,21 @@ class Watched:
         self._busy: list[int] = []  # at the last look
         self._changed = 0.0  # clock when a rank still ran, or had just ended
 
-    def wait(self, live: Callable[[dict], None] | None = None) -> bool:
+    def wait(
+        self,
+        live: Callable[[dict], None] | None = None,
+        asked: Callable[[], bool] = bool,
+    ) -> bool:
         """Wait for the end; return False as soon as it cannot come by itself.
 
-        live: called with the states from time to time.
+        live: called with the states from time to time. asked: whether there was an
+        interrupt; then KeyboardInterrupt is raised, if it has not been.
         """
         if self.result.wait(FIRST_LOOK):
             return not self.dead()
         while True:
+            if asked():
+                raise KeyboardInterrupt
             self.look()
             if self.result.done():
                 return not self.dead()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NoReturn
 from course_utils.stuck import Watched, report
 from course_utils.text import RankError, failures
 from course_utils.world.repair import bring_back, settle, undisturbed
+from course_utils.world.stop import noticed
 
 if TYPE_CHECKING:
     from course_utils.world.world import World
@@ -32,8 +33,9 @@ def watch(
     counted = world.backend in ("gloo", "mpi")
     watched = Watched(world, result, targets, world.patience, counted)
     try:
-        if not stopped and watched.wait(live):
-            return
+        with noticed() as asked:
+            if not stopped and watched.wait(live, asked):
+                return
         by_hand = stopped
     except KeyboardInterrupt:
         by_hand = True

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from types import FrameType
 
 
 class Stopped(KeyboardInterrupt):
@@ -29,6 +30,30 @@ def stoppable(what: str, then: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         text = f"stopped by hand: {what}"
         raise Stopped(f"{text}; {then}" if then else text) from None
+
+
+@contextmanager
+def noticed() -> Iterator[Callable[[], bool]]:
+    """Notice an interrupt in a ``with`` block, also one that Python drops.
+
+    It drops what a signal raises while the interpreter calls back, as it does when an
+    object of a WeakSet ends. Yields what tells whether there was an interrupt.
+    """
+    before, seen = signal.getsignal(signal.SIGINT), []
+    elsewhere = threading.current_thread() is not threading.main_thread()
+    if elsewhere or not callable(before):
+        yield lambda: False
+        return
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        seen.append(number)
+        before(number, frame)
+
+    signal.signal(signal.SIGINT, notice)
+    try:
+        yield lambda: bool(seen)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

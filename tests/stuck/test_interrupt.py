@@ -4,6 +4,7 @@
 import os
 import signal
 import time
+import weakref
 
 import pytest
 import worlds
@@ -12,6 +13,7 @@ from fault_rows import REPAIRED
 from ipyparallel import interactive
 
 from course_utils import launch
+from course_utils.stuck import Watched
 from course_utils.text.errors import RankError
 
 SOON = 0.8  # seconds until the interrupt
@@ -63,6 +65,29 @@ def test_interrupt(patient, cells, cell, states, twice):
     assert lines[-1].startswith(REPAIRED)
     if "group" not in cell:
         assert lines[1:-1] == [f"  {state}" for state in states]
+    mended(cells, patient, [])
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupt_that_python_drops(patient, cells, monkeypatch):
+    """It comes while Python calls back since an object has ended."""
+    pressed, look = [], Watched.look
+
+    def press(_) -> None:
+        pressed.append(True)
+        signal.raise_signal(signal.SIGINT)
+
+    def looks(watched: Watched) -> None:
+        if not pressed:
+            ends = set()
+            heard = weakref.ref(ends, press)
+            del ends
+            assert heard() is None
+        look(watched)
+
+    monkeypatch.setattr(Watched, "look", looks)
+    assert cells.report("time.sleep(600)").startswith("interrupted:\n")
+    assert pressed == [True]
     mended(cells, patient, [])
 
 
