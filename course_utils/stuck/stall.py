@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 FIRST_LOOK = 0.3  # seconds; most cells end before
 PERIOD = 0.25  # seconds between looks
+HEED = 0.05  # seconds between looks for an interrupt
 ANSWER = 1.0  # seconds in which a rank has to answer a look
 SETTLE = 1.0  # seconds a rank has to wait before another one's error counts
 SLEEPY = 0.1  # CPU seconds a second, below which a rank does not compute
@@ -65,14 +66,12 @@ class Watched:
     ) -> bool:
         """Wait for the end; return False as soon as it cannot come by itself.
 
-        live: called with the states from time to time. asked: whether there was an
-        interrupt; then KeyboardInterrupt is raised, if it has not been.
+        live: called with the states from time to time. asked: tells whether it is to
+        end; then KeyboardInterrupt is raised.
         """
-        if self.result.wait(FIRST_LOOK):
+        if self._pause(FIRST_LOOK, asked):
             return not self.dead()
         while True:
-            if asked():
-                raise KeyboardInterrupt
             self.look()
             if self.result.done():
                 return not self.dead()
@@ -80,7 +79,17 @@ class Watched:
                 return False
             if live is not None:
                 live(self.states)
-            self.result.wait(PERIOD)
+            self._pause(PERIOD, asked)
+
+    def _pause(self, seconds: float, asked: Callable[[], bool]) -> bool:
+        """Wait until all have replied, or for so long; return whether they have."""
+        end = time.monotonic() + seconds
+        while not self.result.wait(min(seconds, HEED)):
+            if asked():
+                raise KeyboardInterrupt
+            if time.monotonic() >= end:
+                return False
+        return True
 
     def busy(self) -> list[int]:
         """Return the ranks that have not replied yet."""

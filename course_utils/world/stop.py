@@ -34,10 +34,11 @@ def stoppable(what: str, then: str = "") -> Iterator[None]:
 
 @contextmanager
 def noticed() -> Iterator[Callable[[], bool]]:
-    """Notice an interrupt in a ``with`` block, also one that Python drops.
+    """Notice an interrupt in a ``with`` block, and leave it to the block to end.
 
-    It drops what a signal raises while the interpreter calls back, as it does when an
-    object of a WeakSet ends. Yields what tells whether there was an interrupt.
+    Yields what tells whether there was one. Only a second one is raised: Python drops
+    what a signal raises while the interpreter calls back, as it does at the end of an
+    object in a WeakSet, and nobody would stop.
     """
     before, seen = signal.getsignal(signal.SIGINT), []
     elsewhere = threading.current_thread() is not threading.main_thread()
@@ -47,7 +48,8 @@ def noticed() -> Iterator[Callable[[], bool]]:
 
     def notice(number: int, frame: FrameType | None) -> None:
         seen.append(number)
-        before(number, frame)
+        if len(seen) > 1:
+            before(number, frame)
 
     signal.signal(signal.SIGINT, notice)
     try:

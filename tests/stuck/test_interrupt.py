@@ -68,7 +68,6 @@ def test_interrupt(patient, cells, cell, states, twice):
     mended(cells, patient, [])
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_interrupt_that_python_drops(patient, cells, monkeypatch):
     """It comes while Python calls back since an object has ended."""
     pressed, look = [], Watched.look
