@@ -134,9 +134,12 @@ class Forked:
         known, codes = self.numbers(), self.parent.exits()
         return {number(n): codes[pid] for pid, n in known.items() if pid in codes}
 
-    def exit_code(self, pid: int, host: str = "") -> int:
-        """Return how a process ended; a negative code is a signal's number."""
-        return self.parent.exits().get(pid, 1)
+    def exit_code(self, pid: int, host: str = "") -> int | None:
+        """Return how a process ended; None if it has not been heard to.
+
+        A negative code is a signal's number.
+        """
+        return self.parent.exits().get(pid)
 
     def last_words(self, rank: int, pid: int | None = None, host: str = "") -> str:
         """Return the end of what the engine of `rank` wrote before it ended.
