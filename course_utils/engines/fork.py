@@ -167,6 +167,7 @@ class ForkParent:
         while self._asked:
             reply = self._reply()
             self._asked -= 1
+            self._forked.pop(reply["pid"], None)  # of one before, which has ended
             self._forked[reply["pid"]] = reply["name"]
 
     def kill(self, pid: int) -> None:

@@ -34,11 +34,14 @@ def watch(
     watched = Watched(world, result, targets, world.patience, counted)
     try:
         with noticed() as asked:
-            if not stopped and watched.wait(live, asked):
-                return
+            ended = not stopped and watched.wait(live, asked)
         by_hand = stopped
     except KeyboardInterrupt:
-        by_hand = True
+        ended, by_hand = False, True
+    if ended:
+        if asked():  # just then: it ends what comes after, such as a loop of calls
+            raise KeyboardInterrupt
+        return
     with undisturbed():
         raise RankError(end(world, watched, source, by_hand))
 

@@ -11,7 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from course_utils import launch
 from course_utils.text.errors import RankError
 
-ORACLE = Path(__file__).parents[1].joinpath("concat_oracle.py").read_text()
+HERE = Path(__file__).parent
+ORACLE = (HERE.parent / "concat_oracle.py").read_text()
+HOSTS = (HERE / "hosts_calls.py").read_text()
 
 generated = settings(
     max_examples=90,
@@ -21,11 +23,16 @@ generated = settings(
 )
 
 
-@pytest.fixture(scope="module")
-def five():
-    """Return five ranks on which the oracle stands ready."""
+@pytest.fixture(scope="module", params=["00000", "01011"], ids="on hosts {}".format)
+def five(request):
+    """Return five ranks on which the oracle stands ready.
+
+    They take themselves for ranks on hosts of these numbers.
+    """
     with launch(5, guard=False) as ranks:
-        ranks.view.execute(ORACLE, block=True)
+        for calls in (HOSTS, ORACLE):
+            ranks.view.execute(calls, block=True)
+        ranks.run(eval, f"be_on(int({request.param!r}[dist.get_rank()]))")
         yield ranks
 
 

@@ -90,6 +90,21 @@ def test_an_interrupt_that_python_drops(patient, cells, monkeypatch):
     mended(cells, patient, [])
 
 
+def test_an_interrupt_at_the_end_of_a_call_ends_the_loop_around_it(patient, cells):
+    wait = Watched.wait
+
+    def waits(watched: Watched, *given) -> bool:
+        ended = wait(watched, *given)
+        signal.raise_signal(signal.SIGINT)
+        return ended
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Watched, "wait", waits)
+        with pytest.raises(KeyboardInterrupt):
+            patient.run(os.getpid)
+    mended(cells, patient, [])
+
+
 def test_interrupt_of_a_rank_that_ignores_it(patient, cells):
     text = cells.interrupted(
         "if rank == 1:\n    while True:\n        try:\n            time.sleep(9)\n"
