@@ -2,7 +2,7 @@
 
 from course_utils.process_group.default import destroy, device, init, open_store
 from course_utils.process_group.set_aside import put_groups, take_groups
-from course_utils.process_group.waits import give_up, wait
+from course_utils.process_group.waits import give_up, still_there, wait
 
 __all__ = [
     "destroy",
@@ -11,6 +11,7 @@ __all__ = [
     "init",
     "open_store",
     "put_groups",
+    "still_there",
     "take_groups",
     "wait",
 ]

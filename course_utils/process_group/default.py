@@ -14,7 +14,7 @@ import torch.distributed.nn.functional  # else it keeps the first group as a def
 from torch import distributed as dist
 
 from course_utils.mpi_backend import register
-from course_utils.process_group.waits import begin_anew, wait_in_steps
+from course_utils.process_group.waits import begin_anew, leave, wait_in_steps
 
 
 def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
@@ -52,8 +52,12 @@ def init(backend: str, timeout: float, store: str | tuple[str, int]) -> str:
     return dist.get_backend()
 
 
-def destroy() -> int:
-    """Leave all process groups; return how many there were, sub-groups included."""
+def destroy(order: int = 0) -> int:
+    """Leave all process groups; return how many there were, sub-groups included.
+
+    order: number of the last order to give up these groups, see `still_there`.
+    """
+    leave(order)
     forget_errors()
     if not dist.is_initialized():
         # A failed init has counted its group, whose name holds the count: ranks

@@ -13,6 +13,9 @@ makes in C++, as for the gradients of DistributedDataParallel.
 from __future__ import annotations
 
 import ctypes
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from torch import distributed as dist
@@ -26,6 +29,8 @@ MESSAGES = (12, 13, 14)  # send, recv, recv from any rank: c10d's OpType
 _wait = getattr(dist.Work.wait, "__func__", dist.Work.wait)
 _left: list[dist.Work] = []  # that nobody waits for any more, and may still go on
 _given_up = False  # whether all that was begun is
+_over = 0  # the last order to give groups up that there are no groups for any more
+_changing = threading.Lock()
 
 
 def wait_in_steps() -> None:
@@ -61,6 +66,24 @@ def give_up() -> None:
     """
     global _given_up
     _given_up = True
+
+
+@contextmanager
+def still_there(order: int) -> Iterator[bool]:
+    """Tell whether the groups are there that an order to give them up is for.
+
+    They stay so in the ``with`` block. A rank whose threads could not run may hear of
+    the order when its groups are new ones.
+    """
+    with _changing:
+        yield order > _over
+
+
+def leave(order: int) -> None:
+    """Take no order up to number `order` any more: it was for groups that are left."""
+    global _over
+    with _changing:
+        _over = max(_over, order)
 
 
 def begin_anew(groups: list[dist.ProcessGroup]) -> None:

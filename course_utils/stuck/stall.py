@@ -27,12 +27,14 @@ TOGETHER = 5.0  # seconds that all may take to meet, on a machine that is busy
 SAME_CALL = 3  # times the patience: all in one collective may be a long transfer
 
 
-def ask(control: Control, do: str, ranks: Iterable[int], limit: float) -> dict:
+def ask(
+    control: Control, do: str, ranks: Iterable[int], limit: float, *args: object
+) -> dict:
     """Ask the watch of ranks to "look" or to "free" them; see `watch`.
 
     Returns the answers that came within `limit` seconds, by rank.
     """
-    return control.request(REQUEST, {"do": do}, ranks, limit)
+    return control.request(REQUEST, {"do": do, "with": args}, ranks, limit)
 
 
 class Watched:

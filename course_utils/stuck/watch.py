@@ -44,7 +44,7 @@ class Watch:
 
     def _answer(self, stream, ident, request) -> None:
         do = {"look": self.look, "free": self.free}[request["content"]["do"]]
-        content = {"status": "ok", **do()}
+        content = {"status": "ok", **do(*request["content"]["with"])}
         kernel = get_ipython().kernel
         kernel.session.send(
             stream, "rank_reply", content=content, parent=request, ident=ident
@@ -86,16 +86,18 @@ class Watch:
         seen.update(token=repr(token), begun=begun, moved=self._eyes.moved())
         return seen
 
-    def free(self) -> dict[str, Any]:
+    def free(self, order: int) -> dict[str, Any]:
         """Let the calls of the process group fail, by which it is of no use any more.
 
+        order: its number; nothing happens where the group has been left since.
         What waits for MPI is given up; else the group's connections are shut down.
         """
         # torch, not for the notebook
         from course_utils import mpi_backend, process_group
 
-        if not mpi_backend.give_up():
-            for fd in sockets() - self._eyes.before:
-                shut_down(fd)
-            process_group.give_up()
+        with process_group.still_there(order) as there:
+            if there and not mpi_backend.give_up():
+                for fd in sockets() - self._eyes.before:
+                    shut_down(fd)
+                process_group.give_up()
         return {}

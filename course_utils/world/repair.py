@@ -48,16 +48,20 @@ def settle(world: World, watched: Watched, interrupt: bool = False) -> None:
     def busy() -> list[int]:
         return [rank for rank in watched.busy() if not world.is_dead(rank)]
 
+    def free(ranks: list[int]) -> None:
+        ask(world, "free", ranks, GRACE, world.freed)
+
+    world.freed += 1
     for rank in having(watched.states, "stopped"):
         world.kill(rank)
     to_free = busy()
     if interrupt:
         world.interrupt(to_free)
         wait_until(lambda: not busy(), ARRIVAL)  # what they began may still go on
-    ask(world, "free", [r for r in to_free if not world.is_dead(r)], GRACE)
+    free([r for r in to_free if not world.is_dead(r)])
     if wait_until(lambda: not busy(), GRACE):
         return
-    ask(world, "free", busy(), GRACE)
+    free(busy())
     world.interrupt(busy())
     if wait_until(lambda: not busy(), GRACE):
         return
@@ -102,7 +106,7 @@ def go_on_without_dead(world: World) -> str:
 
 def renew(world: World, kept: str = "variables are kept") -> str:
     """Destroy what is left of the process group, and make a new one."""
-    counts = world.call_all("process_group:destroy")
+    counts = world.call_all("process_group:destroy", world.freed)
     gone = "; sub-groups are gone" if max(counts) > 1 else ""
     if world.backend is None:
         if not max(counts):

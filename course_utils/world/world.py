@@ -37,6 +37,7 @@ class World(Control):
         self.device = "cpu"
         self.hints = False
         self.stopped = False
+        self.freed = 0  # how often ranks were asked to give their groups up
 
     def watch(
         self,

@@ -1,9 +1,10 @@
 """Slow is not stuck, and busy is not progress."""
 
 import pytest
-from cells import Cells, mended, prepare
+from cells import LIMIT, Cells, mended, prepare
 from fault_rows import PATIENCE, REPAIRED
 
+from course_utils.stuck import ask
 from course_utils.world.ranks import Ranks
 
 MORE = 4 * PATIENCE  # seconds that something slow takes
@@ -58,6 +59,12 @@ def test_a_rank_that_sleeps_and_lets_no_thread_answer_is_freed(cells, world):
         "  likely cause: rank 1 waits in C++ without giving Python's lock away",
         REPAIRED,
     ]
+    mended(cells, world, [])
+
+
+def test_an_order_to_give_the_group_up_that_comes_late(cells, world):
+    cells.report("if rank == 1:\n    dist.barrier()")
+    assert len(ask(world, "free", range(len(world)), LIMIT, world.freed)) == len(world)
     mended(cells, world, [])
 
 
