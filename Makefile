@@ -61,7 +61,8 @@ $(SOAK): $(STAMP) requirements-soak.txt
 	$(BIN)/python -m pip install $(PIP_ARGS) -r requirements-soak.txt
 	touch $(SOAK)
 
-soak: slides book $(SOAK) ## run what is long and rare: faults, other ways to run, built pages
+soak: $(SOAK) ## run what is long and rare: faults, other ways to run, built pages
+	$(MAKE) slides book ARGS=
 	$(PYTEST) -m soak $(ARGS)
 
 rerun: $(STAMP) ## execute the notebooks and store their outputs; CHECK=1 only compares

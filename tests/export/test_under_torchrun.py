@@ -9,18 +9,18 @@ from pathlib import Path
 import nbformat
 import pytest
 import worlds
+from lesson_cases import cases, number
 
 from course_utils.__main__ import main
 from course_utils.engines import hosts
 from course_utils.engines.namespaces import Network
 from course_utils.export import notebook
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-FEW, SOAK = ("07",), pytest.mark.soak  # the one with faults
-WATCHED = ("12",)  # as the lesson says
+TEST = (7,)  # the one with faults
+SOAK = (3, 6, 9, 11, 12, 13)  # the others are written as these are
+WATCHED = (12,)  # as the lesson says
 WATCH = ("-m", "course_utils.watched", "--guard")
-ON_HOSTS = ("13",)  # the one that prints where its ranks are
+ON_HOSTS = (13,)  # the one that prints where its ranks are
 LIMIT = 240  # seconds for one lesson
 TAG = re.compile(r"\[ranks? ([\d–, ]+)\](?: (.*))?")
 UNLIKE = {}  # cells whose output is another in a script: (lesson, cell), and why
@@ -144,27 +144,21 @@ def compared(cell) -> bool:
     return not cell.metadata.get("tags", [])
 
 
-@pytest.mark.parametrize(
-    "lesson",
-    [
-        pytest.param(path, id=path.stem, marks=() if path.name[:2] in FEW else SOAK)
-        for path in LESSONS
-    ],
-)
+@pytest.mark.parametrize("lesson", cases(SOAK, test=TEST))
 def test_a_lesson_under_torchrun(lesson, tmp_path):
     target = tmp_path / f"{lesson.stem}.py"
     assert main(["export", str(lesson), "-o", str(target), "--mark"]) == 0
     cells = [c for c in nbformat.read(lesson, 4).cells if c.cell_type == "code"]
     names = {cell.id for cell in cells} | {"end of the lesson"}
-    watch = WATCH if lesson.name[:2] in WATCHED else ()
-    run = torchrun_on_hosts if lesson.name[:2] in ON_HOSTS else torchrun
+    watch = WATCH if number(lesson) in WATCHED else ()
+    run = torchrun_on_hosts if number(lesson) in ON_HOSTS else torchrun
     printed = [by_cell(text, names) for text in run([*watch, str(target)], tmp_path)]
     world_size = next(notebook.all_worlds(notebook.read(lesson))).world_size
     seen = 0
     for cell in filter(compared, cells):
         if cell.id not in printed[0] or not cell.source.startswith("%%px"):
             continue
-        if (lesson.name[:2], cell.id) in UNLIKE:
+        if (number(lesson), cell.id) in UNLIKE:
             continue
         stored = by_rank(cell, world_size)
         ours = [printed[rank][cell.id] for rank in range(world_size)]

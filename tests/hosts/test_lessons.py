@@ -5,7 +5,6 @@ is stored was made on one host: EXCEPTED names the cells that tell the two apart
 """
 
 import copy
-import os
 import runpy
 import shlex
 import sys
@@ -14,16 +13,12 @@ from types import SimpleNamespace
 import page
 import pytest
 from lab import ROOT, Lab
+from lesson_cases import LESSONS, cases
 from lesson_rules import Notebook, is_ignored
 from nbformat import NotebookNode
 from stories import assert_clean
 
-LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
-SOME = ("02", "12", "13")  # launch by hand, files of several ranks, hosts
-if os.environ.get("SEEDS") == "0":  # not before a release
-    SOON = [path for path in LESSONS if path.name[:2] in SOME]
-else:
-    SOON = LESSONS
+SOON = (2, 13)  # launch by hand, hosts; the others are for a release
 LIMIT = 240.0  # seconds for one lesson
 CACHES = "torch"  # how the names of torch's own folders begin
 WORLD = "the world says on how many hosts it is"
@@ -81,7 +76,7 @@ def launch_of(cell: NotebookNode) -> str:
     return next(line for line in cell.source.splitlines() if "launch(" in line)
 
 
-@pytest.mark.parametrize("path", SOON, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", cases(SOON))
 def test_outputs_are_those_stored(lab, shell, path):
     place = lab.folder / "notes" / path.name
     place.write_text(tool.text_of(prepared(Notebook(path))), encoding="utf-8")

@@ -106,6 +106,7 @@ def test_the_image_and_binder_install_the_pins():
     ]
 
 
+@pytest.mark.release
 def test_binder_is_built(places):
     """As repo2docker does: requirements, then postBuild, in the repository."""
     bash("python -m pip install -r .binder/requirements.txt", places, places["course"])

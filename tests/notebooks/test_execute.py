@@ -1,17 +1,13 @@
 """A second way to run a lesson: `jupyter execute`, without nbval."""
 
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from lesson_cases import cases
 
-NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-if os.environ.get("SEEDS") == "0":  # not before a release; nbval runs them all, too
-    LESSONS = LESSONS[:3]
 LIMIT = 240  # seconds for one lesson
 
 
@@ -26,8 +22,7 @@ def execute(path: Path) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("lesson", cases(soak=(1, 2)))
 def test_jupyter_execute_runs_the_lesson(lesson, tmp_path):
     copy = shutil.copy(lesson, tmp_path)
     done = execute(Path(copy))

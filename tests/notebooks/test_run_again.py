@@ -1,21 +1,18 @@
-"""Every lesson again: twice in one kernel, and on worlds of other sizes.
-
-Before a release in all of these ways, else each in one.
-"""
+"""Every lesson again: twice in one kernel, and on worlds of other sizes."""
 
 import copy
-import os
 import re
 import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from _pytest.mark import ParameterSet
+from lesson_cases import LESSONS, cases, number
 from lesson_rules import Notebook, is_ignored, shown
 from nbformat import NotebookNode
 
 ROOT = Path(__file__).parents[2]
-LESSONS = sorted((ROOT / "notebooks").glob("[0-9][0-9]_*.ipynb"))
 CELL_LIMIT = 120
 LAUNCH = re.compile(r"\blaunch\(\d+")
 # Worlds on which a lesson does not run; its **Time** says so.
@@ -26,16 +23,14 @@ REFUSED = {
     (13, 2): "two on each host, so fewer will not do",
     (13, 3): "two on each host, so fewer will not do",
 }
-TWICE, ON_TWO, ON_THREE = LESSONS, LESSONS, LESSONS
-if os.environ.get("SEEDS") == "0":
-    TWICE, ON_TWO, ON_THREE = LESSONS[::3], LESSONS[1::3], LESSONS[2::3]
-WORLDS = [
-    (path, size)
-    for size, paths in ((2, ON_TWO), (3, ON_THREE))
-    for path in paths
-    if (int(path.name[:2]), size) not in REFUSED
-]
+SOON = {1: (1, 4, 7), 2: (5, 8, 11), 3: (3, 6, 9)}  # not for a release only
 tool = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "rerun.py")))
+
+
+def smaller(size: int) -> list[ParameterSet]:
+    """Return the lessons that run on a world of a size, and the size."""
+    will = [path for path in LESSONS if (number(path), size) not in REFUSED]
+    return cases(SOON[size], will, size)
 
 
 def run(lesson: Notebook, cells: list) -> list:
@@ -65,9 +60,8 @@ def seen(cell: NotebookNode) -> list[str]:
     return [re.sub(r"In\[\d+\]", "In[]", shown(output)) for output in cell.outputs]
 
 
-@pytest.mark.soak
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("path", TWICE, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", cases(SOON[1]))
 def test_a_lesson_runs_twice_in_one_kernel(path):
     lesson = Notebook(path)
     done = run(lesson, lesson.code * 2)
@@ -76,11 +70,7 @@ def test_a_lesson_runs_twice_in_one_kernel(path):
         assert is_ignored(first) or seen(first) == seen(second), first.source
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize(
-    ("path", "size"),
-    [pytest.param(*world, id=f"{world[0].stem}-{world[1]}") for world in WORLDS],
-)
+@pytest.mark.parametrize(("path", "size"), smaller(2) + smaller(3))
 def test_a_lesson_runs_on_a_smaller_world(path, size):
     lesson = Notebook(path)
     cells = copy.deepcopy(lesson.code)
@@ -91,7 +81,7 @@ def test_a_lesson_runs_on_a_smaller_world(path, size):
 
 
 @pytest.mark.unit
-@pytest.mark.parametrize(("number", "size"), REFUSED)
-def test_a_lesson_says_why_a_world_will_not_do(number, size):
-    time = re.search(r"\*\*Time\*\* .*", Notebook(LESSONS[number - 1]).cells[0].source)
-    assert REFUSED[number, size] in time[0]
+@pytest.mark.parametrize(("lesson", "size"), REFUSED)
+def test_a_lesson_says_why_a_world_will_not_do(lesson, size):
+    time = re.search(r"\*\*Time\*\* .*", Notebook(LESSONS[lesson - 1]).cells[0].source)
+    assert REFUSED[lesson, size] in time[0]
