@@ -56,6 +56,9 @@ mount -t sysfs sys /sys; mount --rbind /mnt/cgroup /sys/fs/cgroup
 for place in .ssh .ipython; do
   mkdir -p {home}/$place; mount -t tmpfs home {home}/$place
 done
+for file in .bashrc .profile .zshenv; do  # what a person's shell does there may wait
+  if [ -e {home}/$file ]; then mount --bind /dev/null {home}/$file; fi
+done
 install -m 600 {folder}/ssh_config {home}/.ssh/config
 mount --bind {folder}/hosts /etc/hosts
 touch {folder}/{name}.ready
@@ -209,7 +212,7 @@ class Lab:
 
     def processes(self, name: str) -> list[str]:
         """Return the command lines on a host of what belongs to a world."""
-        said = self.run(name, "ps ax -o args")
+        said = self.run(name, "ps axww -o args")
         signs = ("course_utils.engines", "ipyparallel", "mpiexec", "hydra_pmi")
         return [line for line in said.splitlines() if any(s in line for s in signs)]
 

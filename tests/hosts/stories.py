@@ -94,6 +94,7 @@ def assert_clean(lab: Lab) -> None:
     """Assert that nothing of a world is left: no process, no folder, no key."""
     wait_for_end(lab, PATIENCE)
     for host in lab.NAMES:
-        assert lab.processes(host) == [], host
+        left = lab.processes(host)
+        assert left == [], f"{host}: {left}"
         assert not [name for name in lab.files("/tmp", host) if "ranks" in name], host
     assert not [name for name in lab.files(lab.folder) if "ranks" in name]
