@@ -9,6 +9,7 @@ from session import Session
 
 END = 30.0  # seconds until nothing is left of a world whose kernel was killed
 PATIENCE = 5.0  # seconds until nothing is left of one that was stopped
+TREE = "ps axfww -o pid,ppid,stat,wchan:20,etimes,args; ss -tnap"
 JOIN = """\
 %%px
 from course_utils.concat import all_gather_cat
@@ -90,11 +91,14 @@ def wait_for_end(lab: Lab, limit: float = END) -> None:
         time.sleep(0.5)
 
 
-def assert_clean(lab: Lab) -> None:
-    """Assert that nothing of a world is left: no process, no folder, no key."""
+def assert_clean(lab: Lab, but: str = "nothing") -> None:
+    """Assert that nothing of a world is left: no process, no folder, no key.
+
+    but: part of the command line of processes that may be.
+    """
     wait_for_end(lab, PATIENCE)
     for host in lab.NAMES:
-        left = lab.processes(host)
-        assert left == [], f"{host}: {left}"
+        left = [line for line in lab.processes(host) if but not in line]
+        assert left == [], f"{host}: {left}\n{lab.run(host, TREE)}"
         assert not [name for name in lab.files("/tmp", host) if "ranks" in name], host
     assert not [name for name in lab.files(lab.folder) if "ranks" in name]
