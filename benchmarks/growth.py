@@ -30,6 +30,24 @@ COLUMNS = {
     "tiny": "tiny, ms",
     "guarded": "guarded, ms",
 }
+PANELS = {
+    "what the notebook waits for": {
+        "launch": "launch, after another one",
+        "cell": "an empty %%px cell",
+    },
+    "what the ranks do, the slowest of them": {
+        "bare": "64 KiB: all_gather, cat",
+        "ours": "64 KiB: all_gather_cat",
+        "guarded": "16 bytes: all_gather, guarded",
+        "tiny": "16 bytes: all_gather",
+    },
+}
+STYLES = [
+    {"color": "#222222", "marker": "o"},
+    {"color": "#0072b2", "marker": "s"},
+    {"color": "#d55e00", "marker": "^", "linestyle": "--"},
+    {"color": "#999999", "marker": "v", "linestyle": "--"},
+]
 CALLS = """
 import time
 import torch
@@ -139,21 +157,30 @@ def ratios(values: dict[str, Sequence[float]]) -> dict[str, float]:
 
 
 def draw(found: dict[int, dict[str, list[float]]], path: Path) -> None:
-    """Draw every column against the ranks, both axes logarithmic."""
+    """Draw what the notebook waits for beside what the ranks do; axes logarithmic."""
     from matplotlib import pyplot as plt
+    from matplotlib.ticker import FuncFormatter
 
-    figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
+    figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
     sizes = list(found)
-    for name, heading in COLUMNS.items():
-        scale = 1e3 if name == "launch" else 1
-        medians = [scale * median(found[size][name]) for size in sizes]
-        axes.loglog(sizes, medians, marker="o", label=heading.partition(",")[0])
-    axes.set(xlabel="ranks", ylabel="ms, median")
-    axes.set_xticks(sizes, sizes, minor=False)
-    axes.minorticks_off()
-    axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
-    figure.savefig(path, dpi=110)
+    for axes, (title, lines) in zip(panels, PANELS.items(), strict=True):
+        for (name, label), style in zip(lines.items(), STYLES, strict=False):
+            scale = 1e3 if name == "launch" else 1
+            medians = [scale * median(found[size][name]) for size in sizes]
+            axes.loglog(sizes, medians, label=label, **style)
+        axes.set_title(title, loc="left", fontsize=10)
+        axes.set_xlabel("ranks")
+        axes.set_xticks(sizes, sizes, minor=False)
+        axes.minorticks_off()
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: show_seconds(ms)))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    figure.savefig(path, dpi=150)
+
+
+def show_seconds(ms: float) -> str:
+    """Write milliseconds as a reader would, as in "1 s"."""
+    return f"{ms / 1e3:g} s" if ms >= 1e3 else f"{ms:g} ms"
 
 
 if __name__ == "__main__":
