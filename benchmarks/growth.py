@@ -141,7 +141,7 @@ def cell(shell: InteractiveShell) -> float:
 def slowest(ranks, names: list[str]) -> dict[str, float]:
     """Return the seconds of each way, of the slowest rank in each round."""
     ranks.view.execute(CALLS, block=True)
-    told = ranks.run(eval, f"timed({names!r}, {ROUNDS})")
+    told = ranks.run_all(eval, f"timed({names!r}, {ROUNDS})")  # shows nothing
     return {
         name: median(map(max, zip(*[one[name] for one in told], strict=True)))
         for name in names
