@@ -131,6 +131,7 @@ SHORT = {  # who lacks the memory
 }
 
 
+@pytest.mark.soak  # it fills its memory first
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the address space")
 def test_who_has_not_the_memory_is_told_to_all_at_once(tmp_path):
     left, right = run(tmp_path, 2, MEMORY)

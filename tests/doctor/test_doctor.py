@@ -191,6 +191,7 @@ def test_no_loopback():
     assert "FAIL loopback" in text.splitlines()[-1]
 
 
+@pytest.mark.soak  # it starts a world, as others here do
 @LINUX
 def test_little_shared_memory():
     mount = "mount -t tmpfs -o size=1m tmpfs /dev/shm && exec "

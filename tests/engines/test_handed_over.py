@@ -47,7 +47,9 @@ def check(ranks, before: list[psutil.Process]) -> list[psutil.Process]:
     return [process for process in worlds.family() if process not in before]
 
 
-@pytest.mark.parametrize("engines", ["local", LocalEngineSetLauncher])
+@pytest.mark.parametrize(
+    "engines", ["local", pytest.param(LocalEngineSetLauncher, marks=pytest.mark.soak)]
+)
 def test_local_launcher(engines):
     before = worlds.family()
     with launch(2, engines=engines) as ranks:
