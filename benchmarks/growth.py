@@ -161,6 +161,8 @@ def draw(found: dict[int, dict[str, list[float]]], path: Path) -> None:
     from matplotlib import pyplot as plt
     from matplotlib.ticker import FuncFormatter
 
+    from course_utils.text import show_seconds
+
     figure, panels = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
     sizes = list(found)
     for axes, (title, lines) in zip(panels, PANELS.items(), strict=True):
@@ -172,15 +174,12 @@ def draw(found: dict[int, dict[str, list[float]]], path: Path) -> None:
         axes.set_xlabel("ranks")
         axes.set_xticks(sizes, sizes, minor=False)
         axes.minorticks_off()
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda ms, _: show_seconds(ms)))
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(lambda ms, _: show_seconds(ms / 1e3))
+        )
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     figure.savefig(path, dpi=150)
-
-
-def show_seconds(ms: float) -> str:
-    """Write milliseconds as a reader would, as in "1 s"."""
-    return f"{ms / 1e3:g} s" if ms >= 1e3 else f"{ms:g} ms"
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ def ask(
 ) -> dict:
     """Ask the watch of ranks to "look" or to "free" them; see `watch`.
 
+    args: what that is told beside.
     Returns the answers that came within `limit` seconds, by rank.
     """
     return control.request(REQUEST, {"do": do, "with": args}, ranks, limit)
