@@ -8,9 +8,17 @@ from torch import distributed as dist
 
 from course_utils.guard.arguments import OPERATIONS
 from course_utils.guard.differences import agreed, differing, disagreement, ungrouped
-from course_utils.guard.exchange import exchanged
+from course_utils.guard.exchange import box_of, exchanged
 from course_utils.guard.pieces import MODULUS, pieces, unbalanced
-from course_utils.guard.record import ALONE, OF_ROOT, PLAIN, Record, read, record
+from course_utils.guard.record import (
+    ALONE,
+    OF_ROOT,
+    PLAIN,
+    Record,
+    caller,
+    read,
+    record,
+)
 from course_utils.text import indent, these_ranks
 
 MOST = 4  # different problems that an error names
@@ -22,7 +30,7 @@ class CollectiveError(RuntimeError):
 
 def compare(
     name: str, given: dict[str, Any], group: dist.ProcessGroup, misfit: str = ""
-) -> list[int]:
+) -> bytes:
     """Exchange what the ranks are about to do; raise CollectiveError on all if
     they disagree.
 
@@ -30,7 +38,9 @@ def compare(
     Returns what this rank told.
     """
     mine, wrong = record(name, given, dist.get_process_group_ranks(group), misfit)
-    settle(name, given, group, mine, wrong)
+    rows = exchanged(mine, group, box_of(group)) or [mine] * group.size()
+    if not agreed(rows):
+        settle(name, given, group, rows, wrong)
     return mine
 
 
@@ -38,28 +48,29 @@ def settle(
     name: str,
     given: dict[str, Any],
     group: dist.ProcessGroup,
-    mine: list[int],
+    rows: list[bytes],
     wrong: str = "",
 ) -> None:
-    """Exchange records; raise CollectiveError on all ranks if they disagree.
+    """Raise CollectiveError on all ranks if their records disagree.
 
-    mine, wrong: of this rank, see `record`.
+    rows: of all ranks, and the same on all; wrong: of this one, see `record`.
     """
-    rows = exchanged(mine, group)
-    if agreed(rows):
-        return
     ranks = dist.get_process_group_ranks(group)
 
     def heard(mine: Any) -> dict[int, Any]:
-        """Return what each rank has to say, since the numbers do not tell it."""
+        """Return what each rank has to say that the numbers do not tell."""
         said = [None] * len(ranks)
         dist.distributed_c10d.all_gather_object(said, mine, group=group)
         return dict(zip(ranks, said, strict=True))
 
-    every = {rank: read(row) for rank, row in zip(ranks, rows, strict=True)}
+    said = heard((*caller(), wrong))
+    every = {
+        rank: read(row)._replace(line=said[rank][0], file=said[rank][1])
+        for rank, row in zip(ranks, rows, strict=True)
+    }
     text = verdict(every)
     if text is None:
-        text = told(every, heard(wrong))
+        text = told(every, {rank: words for rank, (_, _, words) in said.items()})
     elif not text and sum(one.balance for one in every.values()) % MODULUS:
         text = unbalanced(name, heard(pieces(name, given, len(ranks))))
     text = text or ungrouped(every)

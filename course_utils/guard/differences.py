@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from typing import Any
-from zlib import crc32
 
 from torch import distributed as dist
 
 from course_utils.guard.arguments import NONE, OPERATIONS
 from course_utils.guard.layout import strides
 from course_utils.guard.pieces import MODULUS
-from course_utils.guard.record import (
-    DTYPES,
-    MAX_DIMS,
-    REDUCTIONS,
-    Record,
-    caller,
-)
+from course_utils.guard.record import DTYPES, MAX_DIMS, REDUCTIONS, Record
 from course_utils.guard.words import short
 from course_utils.text import ROWS, indent, rank_table, these_ranks
 
 SHOWN = ("operation", "root", "reduction", "shape", "dtype", "objects")
 LAYOUT = "layout in memory"
-LINE, FILE, BALANCE = (Record._fields.index(n) for n in ("line", "file", "balance"))
+BALANCE = Record._fields.index("balance")
 REORDER = "pass .contiguous() on every rank, and copy the result back where you need it"
 UNGROUPED = (
     "{those} called new_group and {others} did not; every rank of the world must call "
@@ -31,17 +25,12 @@ UNGROUPED = (
 )
 
 
-def agreed(rows: list[list[int]]) -> bool:
-    """Tell whether nothing is wrong, from the numbers of all ranks."""
-    first = rows[0]
-    if all([row is first for row in rows]):
-        return not first[0] and not first[BALANCE] * len(rows) % MODULUS
-    if any(row[0] for row in rows) or sum(row[BALANCE] for row in rows) % MODULUS:
+def agreed(rows: list[bytes]) -> bool:
+    """Tell whether nothing is wrong, from the records of all ranks."""
+    every = [array("q", row).tolist() for row in rows]
+    if any(row[0] for row in every) or sum(row[BALANCE] for row in every) % MODULUS:
         return False
-    first, *others = [
-        row[:LINE] + row[FILE + 1 : BALANCE] + row[BALANCE + 1 :] for row in rows
-    ]
-    return all(row == first for row in others)
+    return len({(*row[:BALANCE], *row[BALANCE + 1 :]) for row in every}) == 1
 
 
 def differing(every: dict[int, Record]) -> dict[str, dict[int, Any]]:
@@ -117,9 +106,8 @@ def table(every: dict[int, Record], laid_out: bool = False) -> str:
 
 def line_heading(every: dict[int, Record]) -> str:
     """Return what stands above the lines: with the file, if that is one."""
-    _, file = caller()
-    same = {one.file for one in every.values()} == {crc32(file.encode())}
-    return f"line of {file}" if file and same else "line"
+    file, *others = {one.file for one in every.values()}
+    return f"line of {file}" if file and not others else "line"
 
 
 def shape(one: Record) -> str:

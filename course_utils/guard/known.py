@@ -1,7 +1,7 @@
 """A call that looks like one before it is not looked at again.
 
 Training makes the same few collectives, with tensors of the same look, again and
-again. For those without lists what this rank tells of them stands ready.
+again. For these what this rank tells of them stands ready.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from typing import Any, NamedTuple
 import torch
 from torch import distributed as dist
 
-from course_utils.guard.arguments import RAW
-from course_utils.guard.record import caller
+from course_utils.guard.arguments import BUFFERS, RAW, WHOLE
+from course_utils.guard.exchange import box_of
+from course_utils.guard.record import read
+from course_utils.same_host import Mailbox
 
-CALLS = (*RAW, "barrier")
-PLAIN = (int, bool, type(None), type(dist.ReduceOp.SUM))
+CALLS = {*RAW, *BUFFERS, *WHOLE, "barrier"}
+PLAIN = {int, bool, type(None), type(dist.ReduceOp.SUM)}
 MOST = 64  # looks of a group; when there are more, all are forgotten
 
 Look = tuple[Any, ...]
 
 
 class Known(NamedTuple):
-    """What this rank tells of a call, and its arguments that are no tensors."""
+    """What this rank tells of a call, where, and its arguments that are no tensors."""
 
-    row: list[int]
+    row: bytes
+    box: Mailbox | None
     given: dict[str, Any]
 
 
@@ -34,51 +37,55 @@ _known: weakref.WeakKeyDictionary[dist.ProcessGroup, dict[Look, Known]] = (
 )
 
 
-def look_of(name: str, args: tuple, kwargs: dict) -> Look | None:
-    """Return all that a rank tells of a call; None for what is not ordinary."""
-    if name not in CALLS:
-        return None
-    found = [name, *kwargs, *caller(), dist.distributed_c10d.get_pg_count()]
-    for value in (*args, *kwargs.values()):
-        kind = type(value)
-        if kind is torch.Tensor and value.layout is torch.strided:
-            found += (value.dtype, value.device, value.shape, value.stride())
-        elif kind in PLAIN:
-            found += (kind, value)
-        elif kind is dist.ProcessGroup:
-            found.append(kind)
-        else:
-            return None
-    return tuple(found)
-
-
-def group_of(args: tuple, kwargs: dict) -> dist.ProcessGroup | None:
-    """Return the group that an ordinary call names, or that of all ranks."""
-    for value in (*args, *kwargs.values()):
-        if type(value) is dist.ProcessGroup:
-            return value
-    return dist.group.WORLD
-
-
 def recall(
     name: str, args: tuple, kwargs: dict
 ) -> tuple[Look | None, dist.ProcessGroup | None, Known | None]:
     """Return the look of a call, its group, and what is known of it there."""
-    look = look_of(name, args, kwargs)
-    if look is None:
+    if name not in CALLS:
         return None, None, None
-    group = group_of(args, kwargs)
-    known = _known[group].get(look) if group in _known else None
-    return look, group, known
+    group = dist.group.WORLD
+    look = [name, dist.distributed_c10d.get_pg_count(), *kwargs]
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(value)
+        if kind is dist.ProcessGroup:
+            group = value
+            look.append(kind)
+        elif kind is list:
+            listed = look_of_list(value)
+            if listed is None:
+                return None, None, None
+            look += listed
+        elif kind is torch.Tensor and value.layout is torch.strided:
+            look += value.dtype, value.device, value.shape, value.stride()
+        elif kind in PLAIN:
+            look += kind, value
+        else:
+            return None, None, None
+    look = tuple(look)
+    looks = _known.get(group)
+    return look, group, looks.get(look) if looks else None
+
+
+def look_of_list(listed: list) -> list[Any] | None:
+    """Return all that a rank tells of a list of tensors; None for what is not
+    ordinary, such as one tensor that is in it twice."""
+    look: list[Any] = [len(listed)]
+    for one in listed:
+        if type(one) is not torch.Tensor or one.layout is not torch.strided:
+            return None
+        look += one.dtype, one.device, one.shape, one.stride()
+    places = {one.data_ptr() for one in listed}
+    return look if len(places) == len(listed) else None
 
 
 def remember(
-    look: Look | None, group: dist.ProcessGroup, row: list[int], given: dict[str, Any]
+    look: Look | None, group: dist.ProcessGroup, row: bytes, given: dict[str, Any]
 ) -> None:
-    """Keep what a rank told of a call with which nothing was wrong."""
-    if look is None:
+    """Keep what a rank told of a call, if nothing was wrong with it."""
+    if look is None or read(row).wrong:
         return
     looks = _known.setdefault(group, {})
     if len(looks) >= MOST:
         looks.clear()
-    looks[look] = Known(row, {k: v for k, v in given.items() if type(v) is int})
+    plain = {k: v for k, v in given.items() if type(v) is int}
+    looks[look] = Known(row, box_of(group), plain)

@@ -1,13 +1,14 @@
 """What this rank is about to do in a collective, as whole numbers.
 
-The numbers of all ranks are exchanged and compared, see `comparison`.
+The numbers of all ranks are exchanged and compared, see `comparison`. The line that
+makes the call is asked for only where they differ.
 """
 
 from __future__ import annotations
 
 import sys
+from array import array
 from typing import Any, NamedTuple
-from zlib import crc32
 
 import torch
 from torch import distributed as dist
@@ -37,26 +38,27 @@ class Record(NamedTuple):
     reduction: int = NONE
     dtype: int = NONE
     objects: int = NONE
-    line: int = NONE  # of the cell, or of a file
-    file: int = 0  # checksum of its name
     order: int = NONE  # in which the elements lie in memory, see `layout`
     groups: int = NONE  # that this rank has made with all others
     balance: int = 0  # of what it sends and expects, see `pieces`
     dims: int = NONE
     shape: tuple[int, ...] = ()
+    line: int = NONE  # of the cell, or of a file; not among the numbers, as the next
+    file: str = ""
+
+
+SHAPE = Record._fields.index("shape")
 
 
 def record(
     name: str, given: dict[str, Any], ranks: list[int], misfit: str = ""
-) -> tuple[list[int], str]:
+) -> tuple[bytes, str]:
     """Write what this rank is about to do as whole numbers.
 
     misfit: why the arguments do not fit the parameters of the collective, if so.
     Returns the numbers, and words for what this rank does wrong, "" for nothing.
     """
-    line, file = caller()
-    known = crc32(file.encode())  # 0 for a cell
-    about = Record(operation=OPERATIONS.index(name), line=line, file=known)
+    about = Record(operation=OPERATIONS.index(name))
     if misfit:
         wrong = f"called it with arguments that do not fit: {misfit}"
         return numbers(about._replace(wrong=PLAIN)), wrong
@@ -77,7 +79,7 @@ def record(
 
 def described(
     about: Record, name: str, given: dict[str, Any], ranks: list[int], wrong: int
-) -> list[int]:
+) -> bytes:
     """Write a call that is right as far as this rank can tell."""
     tensor = given.get(of.TENSOR[name] or "")
     about = about._replace(wrong=wrong, reduction=reduction_number(given.get("op")))
@@ -97,22 +99,22 @@ def described(
     return numbers(about)
 
 
-def numbers(about: Record) -> list[int]:
-    """Write a record as numbers, always as many; see `read`.
+def numbers(about: Record) -> bytes:
+    """Write a record as numbers of 64 bits, always as many; see `read`.
 
     A shape of more than MAX_DIMS sizes ends with a checksum of those left out.
     """
     shape = [*about.shape]
     if len(shape) > MAX_DIMS:
         shape[MAX_DIMS - 1 :] = [hash(tuple(shape[MAX_DIMS - 1 :])) % 2**32]
-    return [*about[:-1], *shape, *[NONE] * (MAX_DIMS - len(shape))]
+    shape += [NONE] * (MAX_DIMS - len(shape))
+    return array("q", [*about[:SHAPE], *shape]).tobytes()
 
 
-def read(row: list[int]) -> Record:
+def read(row: bytes) -> Record:
     """Return the record that numbers tell."""
-    *about, dims = row[:-MAX_DIMS]
-    sizes = tuple(row[-MAX_DIMS:][: max(dims, 0)])
-    return Record(*about, dims, sizes)
+    *about, dims = (found := array("q", row).tolist())[:SHAPE]
+    return Record(*about, dims, tuple(found[SHAPE:][: max(dims, 0)]))
 
 
 def groups(ranks: list[int]) -> int:

@@ -9,11 +9,13 @@ from typing import Any
 
 import torch
 from torch import distributed as dist
+from torch.distributed import distributed_c10d as c10d
 from torch.distributed._functional_collectives import traceable_collective_remaps
 
 from course_utils.guard import known
 from course_utils.guard.arguments import OPERATIONS, PEER
 from course_utils.guard.comparison import compare, settle
+from course_utils.guard.exchange import exchanged
 from course_utils.guard.peers import check_peer
 
 WRAPPER = __file__  # the frames of a guarded call that this package adds
@@ -73,8 +75,9 @@ def guard(name: str, function: Callable) -> Callable:
             return function(*args, **kwargs)
         look, group, seen = known.recall(name, args, kwargs)
         if seen is not None:
-            if group not in dist.distributed_c10d._world.pg_coalesce_state:
-                settle(name, {**seen.given, "group": group}, group, seen.row)
+            if group not in c10d._world.pg_coalesce_state:
+                if rows := exchanged(seen.row, group, seen.box):
+                    settle(name, {**seen.given, "group": group}, group, rows)
             return function(*args, **kwargs)
         given, misfit = kwargs, ""
         try:
@@ -141,6 +144,6 @@ def comparable(given: dict[str, Any], group: Any) -> bool:
         return False
     if dist.get_world_size(group) == 1 or dist.get_backend(group) == "fake":
         return False
-    if group in dist.distributed_c10d._world.pg_coalesce_state:
+    if group in c10d._world.pg_coalesce_state:
         return False  # torch only notes the call, and makes it later
     return not any(isinstance(v, torch.Tensor) and v.is_meta for v in given.values())

@@ -80,21 +80,39 @@ class Mailbox:
 
         into: by place, where each comes, but for this rank's. At most `ROOM` bytes.
         """
+        half, size = self._meet(mine, group), len(mine)
+        for place in self.others:
+            into[place][:] = self.halves[place][half][:size]
+        self.whole = True
+
+    def unlike(self, mine: bytes, group: dist.ProcessGroup) -> list[bytes]:
+        """Give every other rank a message; return those of all ranks, of the same
+        length, by place, or none if they are alike."""
+        half, size = self._meet(mine, group), len(mine)
+        found = [bytes(one[half][:size]) for one in self.halves]
+        self.whole = True
+        return [] if found.count(mine) == len(found) else found
+
+    def _meet(
+        self, mine: memoryview | bytearray | bytes, group: dist.ProcessGroup
+    ) -> int:
+        """Write a message, and wait for those of all; return in which half they lie.
+
+        They lie there until the next call, before which `whole` is to be set.
+        """
         if not self.whole:  # a call before was interrupted, and others may still read
             self._until(self.made, group)
         self.whole = False
         self.made = made = self.made + 1
-        half, size = made & 1, len(mine)
-        self.halves[self.me][half][:size] = mine
+        half = made & 1
+        self.halves[self.me][half][: len(mine)] = mine
         self.counts[self.me][0] = made
         fence()
         for place in self.others:
             if self.noted[place][SLEEPS] == made:
                 self._ring(place, group)
         self._until(made, group)
-        for place in self.others:
-            into[place][:] = self.halves[place][half][:size]
-        self.whole = True
+        return half
 
     def _until(self, made: int, group: dist.ProcessGroup) -> None:
         """Wait until every rank has written so many messages; the last wakes all."""

@@ -32,8 +32,39 @@ def usual(size=3, **given):
     return value.sum().item()
 
 
+def gathered(*sizes):
+    into = [torch.zeros(n) for n in sizes]
+    dist.all_gather(into, torch.ones(3))
+    return sum(into).sum().item()
+
+
+def twice(tensor):
+    return dist.all_gather([tensor] * 3, torch.ones(3))
+
+
+def raised(call):
+    try:
+        call()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
 def looks():
     return len(known._known.get(dist.group.WORLD, {}))
+"""
+FILE = """def tried(call, size):
+    try:
+        call(size)
+    except Exception as error:
+        return str(error)
+
+
+def one(size):
+    dist.all_reduce(torch.ones(size))
+
+
+def other(size):
+    dist.all_reduce(torch.ones(size))
 """
 
 
@@ -69,6 +100,52 @@ def test_an_odd_call_after_them_is_the_same_error_on_all(three, odd):
     assert errors.pop().startswith("CollectiveError: ")
     assert ODD[odd] in seen[0][3]
     assert three.run(eval, "usual()") == [9.0] * 3
+
+
+def test_lists_alike_are_known_and_right(three):
+    three.run(exec, "before = looks()")
+    calls = "[gathered(3, 3, 3) for call in range(3)]"
+    assert three.run(eval, calls) == [[9.0] * 3] * 3
+    assert three.run(eval, "looks() - before") == [1] * 3
+
+
+ODD_LISTS = {
+    "twice(torch.ones(3))": "several times",
+    "gathered(3, 3)": "length",
+    "gathered(3, 3, 4)": "shape or dtype",
+    "usual()": "operation",
+}
+
+
+@pytest.mark.parametrize("odd", ODD_LISTS)
+def test_an_odd_list_after_them_is_the_same_error_on_all(three, odd):
+    three.run(eval, "gathered(3, 3, 3)")
+    call = f"{odd} if me == 1 else gathered(3, 3, 3)"
+    error = three.run(eval, f"raised(lambda: {call})")
+    assert error[0] == error[1] == error[2]
+    assert error[0].startswith("CollectiveError: ") and ODD_LISTS[odd] in error[0]
+
+
+def test_what_torch_says_itself_is_not_taken_for_right(three):
+    """Once all ranks call it wrongly, then one does."""
+    wrong = "dist.broadcast(torch.ones(3), 7)"
+    assert all("7" in one for one in three.run(eval, f"raised(lambda: {wrong})"))
+    call = f"{wrong} if me == 1 else usual()"
+    error = three.run(eval, f"raised(lambda: {call})")
+    assert error[0] == error[1] == error[2] and "rank 1 named src=7" in error[0]
+
+
+def test_a_known_call_names_the_line_that_makes_it_now(three):
+    """A file's last frame, or a cell's first."""
+    for name, lines in (("train.py", "9 9 13"), ("ipykernel_7/8.py", "3 3 3")):
+        three.run(exec, f"exec(compile({FILE!r}, {name!r}, 'exec'))")
+        three.run(exec, "one(3), other(3)")
+        call = "tried(other, 4) if me == 2 else tried(one, 3)"
+        error = three.run(eval, call)
+        assert error[0] == error[1] == error[2]
+        heading, *rows = error[0].splitlines()[1:]
+        assert heading.endswith("line of train.py" if "train" in name else "line")
+        assert [row.split()[-1] for row in rows] == lines.split()
 
 
 def test_a_new_group_that_a_rank_left_out_is_named(three):
