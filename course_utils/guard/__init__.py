@@ -19,7 +19,7 @@ compare roots.
 """
 
 from course_utils.guard.arguments import OPERATIONS
-from course_utils.guard.comparison import CollectiveError, compare, settle
+from course_utils.guard.comparison import CollectiveError, compare, confirm
 from course_utils.guard.known import recall
 from course_utils.guard.peers import check_peer
 from course_utils.guard.wrap import WRAPPER, comparable, install, uninstall
@@ -31,8 +31,8 @@ __all__ = [
     "check_peer",
     "comparable",
     "compare",
+    "confirm",
     "install",
     "recall",
-    "settle",
     "uninstall",
 ]

@@ -9,6 +9,7 @@ from torch import distributed as dist
 from course_utils.guard.arguments import OPERATIONS
 from course_utils.guard.differences import agreed, differing, disagreement, ungrouped
 from course_utils.guard.exchange import box_of, exchanged
+from course_utils.guard.known import Known
 from course_utils.guard.pieces import MODULUS, pieces, unbalanced
 from course_utils.guard.record import (
     ALONE,
@@ -42,6 +43,13 @@ def compare(
     if not agreed(rows):
         settle(name, given, group, rows, wrong)
     return mine
+
+
+def confirm(name: str, group: dist.ProcessGroup, known: Known) -> None:
+    """Do as `compare` does, with what this rank told of a call like this one."""
+    given = known.given
+    if rows := exchanged(known.row, group, known.box):
+        settle(name, given, group, rows)
 
 
 def settle(

@@ -14,8 +14,7 @@ from torch.distributed._functional_collectives import traceable_collective_remap
 
 from course_utils.guard import known
 from course_utils.guard.arguments import OPERATIONS, PEER
-from course_utils.guard.comparison import compare, settle
-from course_utils.guard.exchange import exchanged
+from course_utils.guard.comparison import compare, confirm
 from course_utils.guard.peers import check_peer
 
 WRAPPER = __file__  # the frames of a guarded call that this package adds
@@ -76,8 +75,7 @@ def guard(name: str, function: Callable) -> Callable:
         look, group, seen = known.recall(name, args, kwargs)
         if seen is not None:
             if group not in c10d._world.pg_coalesce_state:
-                if rows := exchanged(seen.row, group, seen.box):
-                    settle(name, {**seen.given, "group": group}, group, rows)
+                confirm(name, group, seen)
             return function(*args, **kwargs)
         given, misfit = kwargs, ""
         try:

@@ -12,7 +12,7 @@ from typing import Any
 from torch import distributed as dist
 
 from course_utils import concat
-from course_utils.guard import check_peer, comparable, compare, recall, settle
+from course_utils.guard import check_peer, comparable, compare, confirm, recall
 from course_utils.replay.call import Call
 
 LIBRARY = dist.distributed_c10d.__file__
@@ -21,7 +21,7 @@ NAMES = {
     inspect.unwrap(concat.all_gather_cat).__code__.co_filename: set(concat.__all__),
 }
 WRAPPERS = dist.c10d_logger.__file__  # around most of its functions
-ITS_OWN = (recall, comparable, compare, settle, check_peer)  # calls of the guard
+ITS_OWN = (recall, comparable, compare, confirm, check_peer)  # calls of the guard
 INSIDE = {function.__code__ for function in ITS_OWN}
 POINT_TO_POINT = "P2POp.__init__"  # one entry of batch_isend_irecv
 

@@ -79,7 +79,7 @@ def arguments(frame: FrameType | None) -> dict[str, Any]:
         return {"peers": {}, "group": None, "group_name": ""}
     given = frame.f_locals.get("given", frame.f_locals)  # "given" in the guard
     peers = {name: given.get(name) for name in PEERS if type(given.get(name)) is int}
-    group = given.get("group")
+    group = frame.f_locals.get("group")
     return {"peers": peers, "group": members(group), "group_name": group_name(group)}
 
 

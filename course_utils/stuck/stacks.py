@@ -18,7 +18,7 @@ from types import FrameType
 
 COLLECTIVES = "torch/distributed/distributed_c10d.py"
 CONCAT = "course_utils/concat/"
-GUARD = "course_utils/guard/comparison.py"
+GUARD, COMPARES = "course_utils/guard/comparison.py", ("compare", "confirm")
 POLLED = (  # where a wait for MPI, and one for gloo, stands
     "course_utils/mpi_backend/work.py",
     "course_utils/process_group/waits.py",
@@ -52,7 +52,7 @@ def waiting_call(
         if path.endswith(POLLED):  # as if it were in C++, like gloo's
             above = library[:i]
             return idle_call(above[-1] if above else inner, above)
-        if path.endswith(GUARD) and frame.f_code.co_name == "settle":
+        if path.endswith(GUARD) and frame.f_code.co_name in COMPARES:
             return frame.f_locals["name"], frame
         if CONCAT in path or path.endswith(COLLECTIVES):
             return frame.f_code.co_name, frame
