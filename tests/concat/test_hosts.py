@@ -71,6 +71,12 @@ def test_one_rank_a_host_needs_nobody():
         assert ranks.run(eval, "crowd()") == [None] * 3
 
 
+def test_memory_of_another_host_is_not_read(four):
+    """Where the root alone brings something, its numbers might fit another memory."""
+    assert four.run(eval, f"is_told({BIG}, 1)") == [True] * 4
+    assert four.run(eval, "dock().is_over") == [True] * 4
+
+
 def test_in_several_rounds(four):
     four.run(exec, "hosts.ROUND = 10_001")
     for count in (BIG, 5000, 2001):
