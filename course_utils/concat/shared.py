@@ -104,7 +104,7 @@ class Dock:
         return self.turn
 
     def _at_least(self, size: int) -> Memory:
-        if self.half < size:
+        if self.own is None or self.half < size:
             self.turn = 0
             half = max(SMALLEST, 1 << (size - 1).bit_length())
             self.own = Memory("concat", 2 * half)

@@ -77,6 +77,13 @@ def test_memory_of_another_host_is_not_read(four):
     assert four.run(eval, "dock().is_over") == [True] * 4
 
 
+def test_a_rank_that_holds_nothing_stays_in_memory():
+    with scattered(0, 0, 0, 1) as ranks:
+        shown = f"concat.all_gather_cat(shard_of(me, {BIG} * (me != 2))).numel()"
+        assert ranks.run(eval, shown) == [3 * BIG] * 4
+        assert ranks.run(eval, "crowd().dock.is_over") == [False] * 3 + [True]
+
+
 def test_in_several_rounds(four):
     four.run(exec, "hosts.ROUND = 10_001")
     for count in (BIG, 5000, 2001):
