@@ -8,7 +8,8 @@ of them send and receive.
 
 The memory of a rank holds its own piece and those it takes. Where that would be more
 than `ROUND`, the pieces cross in several rounds. Ranks of a host that cannot share
-memory hand on by sockets; what crosses stays the same.
+memory hand on by sockets; what crosses stays the same. For what one rank sends to all
+see `relay`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import torch
 from torch import distributed as dist
 
 from course_utils.concat import transfer
-from course_utils.concat.shared import NOT_TO_BE_HAD, Berth, Dock
+from course_utils.concat.shared import NOT_TO_BE_HAD, UNUSED, Berth, Dock
 from course_utils.concat.tell import mailboxes_for
 from course_utils.concat.transfer import Wire, swap
 from course_utils.same_host import Mailbox
@@ -45,20 +46,21 @@ def spread(mine: torch.Tensor, into: dict[int, torch.Tensor], wire: Wire) -> Non
 class Crowd:
     """The ranks of a group on several hosts, as one of them sees them.
 
-    here: those on this rank's host; held: which pieces each of these holds for the
-    others; away: the ranks elsewhere that take this one's; most: how many pieces a
-    rank holds at most, on any host.
+    here: those on this rank's host; by_host: who holds the piece of each rank there,
+    for every host; holders: the same on this one; held: which pieces each rank here
+    holds for the others; away: the ranks elsewhere that take this one's; most: how many
+    pieces a rank holds at most, on any host.
     """
 
     def __init__(self, hosts: list[list[int]], box: Mailbox, me: int) -> None:
         self.box, self.dock = box, Dock()
         self.here = next(host for host in hosts if me in host)
         ranks = sorted([rank for host in hosts for rank in host])
-        self.holders = holders(self.here, ranks)
+        self.by_host = [holders(host, ranks) for host in hosts]
+        self.holders = self.by_host[hosts.index(self.here)]
         self.held = {r: held_by(r, self.holders) for r in self.here}
-        others = [holders(host, ranks) for host in hosts if me not in host]
-        self.away = [found[me] for found in others]
-        counts = [Counter(found.values()) for found in [self.holders, *others]]
+        self.away = [found[me] for found in self.by_host if found[me] != me]
+        counts = [Counter(found.values()) for found in self.by_host]
         self.most = max([max(count.values()) for count in counts])
         self.dock.is_over = len(self.here) == 1
 
@@ -84,10 +86,27 @@ class Crowd:
         if not found:
             self._hand_on(parts, into, wire)
 
+    def give(self, flat: torch.Tensor, root: int, wire: Wire) -> None:
+        """Hand on flat bytes that the holder of the root's piece has here."""
+        if len(self.here) == 1:
+            return
+        giver, found = self.holders[root], {}
+        if not self.dock.is_over:
+            berth = self.dock.load([flat], flat.numel()) if giver == wire.me else UNUSED
+            found = self._memory(berth, wire)
+        if giver == wire.me:
+            others = [] if found else [r for r in self.here if r != wire.me]
+            swap(dict.fromkeys(others, flat), {}, wire)
+        elif found:
+            flat.copy_(found[giver])
+        else:
+            swap({}, {giver: flat}, wire)
+
     def _memory(self, berth: Berth, wire: Wire) -> dict[int, torch.Tensor]:
-        """Return what each neighbour holds; nothing if one of them cannot share it."""
+        """Return what each neighbour holds, but for those with `UNUSED`; nothing if one
+        of them cannot share it."""
         told = self._told([*berth], wire)
-        berths = {rank: Berth(*row) for rank, row in told.items()}
+        berths = {r: Berth(*row) for r, row in told.items() if row != [*UNUSED]}
         return self.dock.unload(
             berths,
             lambda ok: all([ok for (ok,) in self._told([int(ok)], wire).values()]),

@@ -104,7 +104,7 @@ class Dock:
         return self.turn
 
     def _at_least(self, size: int) -> Memory:
-        if self.half < size:
+        if self.own is None or self.half < size:
             self.turn = 0
             half = max(SMALLEST, 1 << (size - 1).bit_length())
             self.own = Memory("concat", 2 * half)
@@ -135,6 +135,8 @@ class Dock:
         if not self.works:
             return False
         try:
+            if {berth.host for berth in berths.values()} != {this_host()}:
+                return False  # what has these numbers here is another memory
             self.flats.update({r: flat(reached(*b[1:4])) for r, b in berths.items()})
         except Exception:  # or the others would wait for this rank
             self.works = False

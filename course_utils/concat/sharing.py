@@ -1,4 +1,7 @@
-"""One rank sends the same tensor, or a chunk each, to all ranks."""
+"""One rank sends the same tensor, or a chunk each, to all ranks.
+
+How the same tensor travels between hosts, see `relay`.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from torch.autograd.function import once_differentiable
 from course_utils.concat import room
 from course_utils.concat.adjoint import asked, in_bytes, total, total_in
 from course_utils.concat.agree import SCALAR, Call, Offer, Piece
+from course_utils.concat.relay import relay
 from course_utils.concat.tell import NEGLIGIBLE, SURE, carried, prepare
-from course_utils.concat.transfer import Wire, as_bytes, c10d, packed, swap
+from course_utils.concat.transfer import Wire, as_bytes, packed, swap
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ def hand_out(
     elif plan.dim is None:
         flat = sent if me == plan.root else as_bytes(own)
         if flat.numel():
-            c10d.broadcast(flat, plan.root, plan.wire.group)
+            relay(flat, plan.root, plan.wire)
     else:
         outgoing, incoming = in_bytes(made), {plan.root: as_bytes(own)}
         swap(outgoing, {} if me == plan.root else incoming, plan.wire)

@@ -31,6 +31,12 @@ def is_right(count, call=0):
     return torch.equal(full, torch.cat(parts))
 
 
+def is_told(count, root, call=0):
+    """Whether all ranks get the root's tensor of so many elements."""
+    mine = shard_of(root, count, call) if me == root else None
+    return torch.equal(concat.broadcast_tensor(mine, root), shard_of(root, count, call))
+
+
 def calls_in_no_order(seed, calls):
     """Which of many calls went wrong, while ranks are late in turns."""
     late, same = random.Random(seed + me), random.Random(seed)
@@ -42,10 +48,8 @@ def calls_in_no_order(seed, calls):
         kind = same.randrange(3)
         if kind == 0 and not is_right(count, call):
             wrong.append((call, "all_gather_cat"))
-        elif kind == 1:
-            got = concat.broadcast_tensor(mine if me == root else None, root)
-            if not torch.equal(got, shard_of(root, count, call)):
-                wrong.append((call, "broadcast_tensor"))
+        elif kind == 1 and not is_told(count, root, call):
+            wrong.append((call, "broadcast_tensor"))
         elif kind == 2:
             full = concat.gather_cat(mine, root)
             parts = [shard_of(rank, count, call) for rank in range(world_size)]

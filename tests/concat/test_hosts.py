@@ -71,6 +71,19 @@ def test_one_rank_a_host_needs_nobody():
         assert ranks.run(eval, "crowd()") == [None] * 3
 
 
+def test_memory_of_another_host_is_not_read(four):
+    """Where the root alone brings something, its numbers might fit another memory."""
+    assert four.run(eval, f"is_told({BIG}, 1)") == [True] * 4
+    assert four.run(eval, "dock().is_over") == [True] * 4
+
+
+def test_a_rank_that_holds_nothing_stays_in_memory():
+    with scattered(0, 0, 0, 1) as ranks:
+        shown = f"concat.all_gather_cat(shard_of(me, {BIG} * (me != 2))).numel()"
+        assert ranks.run(eval, shown) == [3 * BIG] * 4
+        assert ranks.run(eval, "crowd().dock.is_over") == [False] * 3 + [True]
+
+
 def test_in_several_rounds(four):
     four.run(exec, "hosts.ROUND = 10_001")
     for count in (BIG, 5000, 2001):
@@ -78,7 +91,40 @@ def test_in_several_rounds(four):
     assert set(four.run(eval, "crowd().dock.half")) == {2**16}
 
 
+LINES = {  # which ranks send the root's bytes, by root, on hosts of these numbers
+    (0, 0, 1, 1): {0: [0], 1: [1], 3: [3]},
+    (0, 1, 1, 2): {0: [0, 1], 1: [1, 3], 3: [3, 0]},
+    (0, 0, 0, 1): {1: [1], 3: [3]},
+}
+
+
+@pytest.mark.parametrize("places", LINES)
+def test_the_bytes_of_a_root_go_from_host_to_host(places):
+    with scattered(*places) as ranks:
+        for root, line in LINES[places].items():
+            assert ranks.run(eval, f"is_told({BIG}, {root})") == [True] * 4
+            found = sent(ranks, f"is_told({BIG}, {root}, 1)")
+            for rank, one in enumerate(found):
+                assert 0 <= one - BYTES * (rank in line) < SMALL
+
+
+def test_the_bytes_of_a_root_cross_once_by_sockets_too(four):
+    assert four.run(eval, f"is_told({BIG}, 1)") == [True] * 4
+    four.run(exec, "crowd().dock.is_over = True")
+    found = sent(four, f"is_told({BIG}, 1, 1)")
+    whole = [round(one / BYTES) for one in found]
+    assert whole == [0, 2, 0, 1]  # rank 1 to ranks 0 and 3, which gives rank 2
+
+
+def test_a_root_sends_in_steps(four):
+    four.run(exec, "relay.LEAST, relay.STEP = 0, 10_001")
+    for count, root in [(BIG, 0), (5000, 3), (2001, 1), (1, 2)]:
+        assert four.run(eval, f"is_told({count}, {root})") == [True] * 4
+    assert max(four.run(eval, "crowd().dock.half")) == 2**16
+
+
 def test_what_is_read_is_of_this_call(four):
+    four.run(exec, "relay.LEAST, relay.STEP = 0, 60_000")
     assert four.run(eval, "calls_in_no_order(5, 300)") == [[]] * 4
     assert four.run(eval, "crowd().dock.is_over") == [False] * 4
 
@@ -92,12 +138,13 @@ OVER = {
 
 @pytest.mark.parametrize("who", OVER)
 @pytest.mark.parametrize("broken", ["del os.memfd_create", "shared.reached = open"])
-def test_a_host_without_shared_memory_hands_on_by_sockets(four, broken, who):
+@pytest.mark.parametrize("call", ["is_right({})", "is_told({}, 1)"])
+def test_a_host_without_shared_memory_hands_on_by_sockets(four, call, broken, who):
     """What crosses stays the same; the other host goes on in memory."""
-    assert four.run(eval, f"is_right({BIG})") == [True] * 4
+    assert four.run(eval, call.format(BIG)) == [True] * 4
     four.view.execute(f"if {who}:\n    {broken}", block=True)
-    calls = f"[is_right({8 * BIG}, call) for call in range(3)]"
-    assert four.run(eval, calls) == [[True] * 3] * 4
+    for _ in range(3):
+        assert four.run(eval, call.format(8 * BIG)) == [True] * 4
     assert four.run(eval, "crowd().dock.is_over") == OVER[who]
 
 
@@ -115,6 +162,8 @@ def test_on_two_hosts():
         assert ranks.run(eval, f"is_right({BIG})") == [True] * 4
         found = sent(ranks, f"is_right({BIG}, 1)")
         assert all(0 <= one - BYTES < SMALL for one in found)
+        found = sent(ranks, f"is_told({BIG}, 1)")
+        assert [round(one / BYTES) for one in found] == [0, 1, 0, 0]
 
 
 def test_the_pieces_from_elsewhere_are_shared_out():
