@@ -38,7 +38,6 @@ class Output:
     stderr: str = ""
     value: str = ""  # text of the last expression
     rich: list[dict] = field(default_factory=list)  # figures and the like
-    error: BaseException | None = None
 
 
 @contextmanager
@@ -120,8 +119,7 @@ def collect(result: AsyncResult, targets: list[int]) -> dict[int, Output]:
     """Return what each rank said, by rank."""
     outputs = {}
     told = result._metadata  # `metadata` parses eight dates, a tenth of a short cell
-    for rank, seen, child in zip(targets, told, result._children, strict=True):
-        reply = child.result() if child.done() else None
+    for rank, seen in zip(targets, told, strict=True):
         value = (seen["execute_result"] or {}).get("data", {})
         rich = [message["data"] for message in seen["outputs"]]
         if set(value) - {"text/plain"}:
@@ -132,7 +130,6 @@ def collect(result: AsyncResult, targets: list[int]) -> dict[int, Output]:
             stderr=seen["stderr"] or "",
             value=value.get("text/plain", ""),
             rich=rich,
-            error=reply if isinstance(reply, BaseException) else None,
         )
     return outputs
 

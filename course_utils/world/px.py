@@ -18,8 +18,9 @@ from course_utils.text import paragraph, parse_ranks
 from course_utils.world.before_launch import let_px_stand_below_comments
 from course_utils.world.cell_lines import PX
 from course_utils.world.ending import fail
-from course_utils.world.output import collect, shown
+from course_utils.world.output import shown
 from course_utils.world.stop import stoppable
+from course_utils.world.world import errors_of
 
 if TYPE_CHECKING:
     from ipyparallel import AsyncResult
@@ -124,9 +125,8 @@ class RankMagics(ParallelMagics):
         """
         with shown(result, targets, self._alone) as live:
             self.ranks.watch(result, targets, cell, live, stopped)
-        outputs = collect(result, targets)
-        errors = {rank: o.error for rank, o in outputs.items() if o.error is not None}
-        if errors:
+        replies = [child.result() for child in result._children]
+        if errors := errors_of(dict(zip(targets, replies, strict=True))):
             fail(self.ranks, errors)
 
 
