@@ -4,9 +4,11 @@ Even shards: `all_gather_cat` and `gather_cat` against the bare collective with
 `torch.cat`. Uneven shards: against torchmetrics' and accelerate's gather, object
 collectives, pad-and-trim by hand and, where mpi4py and an MPI are installed,
 `Allgatherv`. In each round all ways take a turn on the same data, behind a
-barrier; the slowest rank counts; medians over the rounds. Bytes on the wire are
-what the kernel counted on the TCP connections of all ranks; peak memory is the
-profiler's, of the rank that needs most, gloo's hidden buffers included.
+barrier; the slowest rank counts; medians over the rounds. gloo's ranks leave a barrier
+one after the other, and MPI's at once: ``--calls 10`` makes ten calls behind each, and
+takes their mean. Bytes on the wire are what the kernel counted on the TCP connections
+of all ranks; peak memory is the profiler's, of the rank that needs most, gloo's hidden
+buffers included.
 
 Peers that are not installed are left out. They come with
 ``pip install -r benchmarks/requirements.txt``.
@@ -42,6 +44,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--sizes", type=int, nargs="*", default=SIZES)
     parser.add_argument("--ranks", type=int, default=4, help="the figures are of 4")
+    parser.add_argument("--calls", type=int, default=1, help="behind a barrier (1)")
     parser.add_argument("--json", type=Path, help="file for the figures")
     parser.add_argument("--worker", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--mpi", action="store_true", help=argparse.SUPPRESS)
@@ -53,7 +56,7 @@ def main() -> None:
         rows = run_ranks(options, Path(folder) / "torch.json", mpi=False)
         rows += run_ranks(options, Path(folder) / "mpi.json", mpi=True)
     report(rows)
-    if options.ranks != 4:
+    if options.ranks != 4 or options.calls != 1:
         return
     found = promised(rows)
     print()
@@ -66,6 +69,7 @@ def run_ranks(options: argparse.Namespace, result: Path, mpi: bool) -> list[dict
     """Start the processes that measure; return the rows of rank 0."""
     script = [__file__, "--worker", str(result), "--rounds", str(options.rounds)]
     script += ["--sizes", *map(str, options.sizes), "--ranks", str(options.ranks)]
+    script += ["--calls", str(options.calls)]
     if mpi:
         mpiexec = find_mpiexec()
         if mpiexec is None or importlib.util.find_spec("mpi4py") is None:
@@ -118,7 +122,7 @@ def torch_worker(options: argparse.Namespace) -> None:
             rounds = max(3, options.rounds // (4 if size > 2**24 else 1))
             for _ in range(rounds):
                 for name, way in ways.items():
-                    seconds[name].append(timed(way, shard))
+                    seconds[name].append(timed(way, shard, options.calls))
             for name, way in ways.items():
                 rows.append(
                     {
@@ -236,8 +240,8 @@ def accelerated() -> Callable:
     return way
 
 
-def timed(way: Callable, shard) -> float:
-    """Return the seconds that the slowest rank needs."""
+def timed(way: Callable, shard, calls: int) -> float:
+    """Return the seconds that the slowest rank needs for a call of so many."""
     import time
 
     import torch
@@ -245,8 +249,9 @@ def timed(way: Callable, shard) -> float:
 
     dist.barrier()
     start = time.perf_counter()
-    way(shard)
-    spent = torch.tensor([time.perf_counter() - start])
+    for _ in range(calls):
+        way(shard)
+    spent = torch.tensor([(time.perf_counter() - start) / calls])
     dist.all_reduce(spent, op=dist.ReduceOp.MAX)
     return spent.item()
 
@@ -301,9 +306,10 @@ def mpi_worker(options: argparse.Namespace) -> None:
             for _ in range(options.rounds):
                 comm.Barrier()
                 start = time.perf_counter()
-                full = np.empty(sum(counts), dtype=np.float32)
-                comm.Allgatherv(shard, (full, counts))
-                spent = time.perf_counter() - start
+                for _ in range(options.calls):
+                    full = np.empty(sum(counts), dtype=np.float32)
+                    comm.Allgatherv(shard, (full, counts))
+                spent = (time.perf_counter() - start) / options.calls
                 seconds.append(comm.allreduce(spent, op=MPI.MAX))
             row = {"size": size, "skew": skew, "way": "mpi4py Allgatherv"}
             row |= {"seconds": statistics.median(seconds), "wire": None, "peak": None}
