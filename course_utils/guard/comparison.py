@@ -46,7 +46,10 @@ def compare(
 
 
 def confirm(name: str, group: dist.ProcessGroup, known: Known) -> None:
-    """Do as `compare` does, with what this rank told of a call like this one."""
+    """Do as `compare` does, with what this rank told of a call like this one.
+
+    What waits in either is reported by its `name`, `given` and `group`, see `stuck`.
+    """
     given = known.given
     if rows := exchanged(known.row, group, known.box):
         settle(name, given, group, rows)
