@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,6 +11,10 @@ from pathlib import Path
 
 AGENT = Path(__file__).with_name("jobs_agent.py")
 LIMIT = 60.0  # seconds for one job
+UNNAMED = {  # torch asks for the name of 127.0.0.1 whenever it connects to it
+    "RES_OPTIONS": "attempts:0",  # no name server, whose answer may be lost: 5 s
+    "TORCH_CPP_LOG_LEVEL": "ERROR",  # no warning that there was none
+}
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,7 @@ class Jobs:
             stdout=subprocess.PIPE,
             text=True,
             cwd=AGENT.parents[1],
+            env={**os.environ, **UNNAMED},
         )
 
     def close(self) -> None:

@@ -208,20 +208,25 @@ class Sentry:
         at = self.board
         if at is None:
             return
-        begun, limit = time.monotonic(), REASON if broken else SETTLE
-        while time.monotonic() - begun < limit:
+        complete = time.monotonic()
+        limit = complete + (REASON if broken else SETTLE)
+        while time.monotonic() < limit:
             time.sleep(PERIOD / 2)
             with self._lock:
                 if self._voice.reported:
                     return
                 self._observed.update(at.everyone())
-            settled = time.monotonic() - begun > 2 * SETTLE
+            if not self._observed.all_told():
+                complete = time.monotonic()
+            settled = time.monotonic() - complete > 2 * SETTLE
             if broken and settled and self._reason():
-                with self._lock:
-                    return self._publish(self._stuck(0))
+                break
         seen = self._observed
         with self._lock:
-            self._publish(of_failure(seen.states(), at.rank, block, seen.hosts()))
+            if broken and self._reason():
+                self._publish(self._stuck(0))
+            else:
+                self._publish(of_failure(seen.states(), at.rank, block, seen.hosts()))
 
     def _reason(self) -> bool:
         """Tell whether a rank ended, which explains a broken connection."""

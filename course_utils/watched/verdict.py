@@ -61,6 +61,14 @@ class Observed:
                 if before is not None:
                     self._changed.add(rank)
 
+    def all_told(self) -> bool:
+        """Tell whether every rank has told something: one may come late.
+
+        Its connection to the store can take seconds, where torch asks a name server
+        for the name of the other end, and none answers.
+        """
+        return len(self.told) == self.world_size
+
     def fresh(self, rank: int) -> bool:
         """Tell whether a rank is known to be alive."""
         if rank not in self._changed:

@@ -21,6 +21,21 @@ stuck: ranks 0–2 wait for one another
   likely cause: rank 0 expects that rank 1 sends, but rank 1 waits in barrier
     at line 10 of train.py
 """
+LATE = """
+rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+if rank == 2:
+    from course_utils.watched.meeting import Meeting
+    to_store = Meeting.store
+    def late(self):
+        time.sleep(3)
+        return to_store(self)
+    Meeting.store = late
+where = {"init_method": f"file://{__file__}.store"}
+dist.init_process_group("gloo", **where, rank=rank, world_size=world_size)
+if rank == 0:
+    sys.exit()
+dist.barrier()
+"""
 GOES_ON = """
 def end():
     time.sleep(4)
@@ -60,6 +75,14 @@ def test_rank_0_leaves_early_and_takes_the_store_along(jobs):
         assert "stuck: ranks 1–2 wait for rank 0\n" in text, job.err
         assert "[rank 0] finished without calling it" in text
     assert job.codes == [1, 1, 1]
+
+
+def test_a_rank_that_comes_to_the_store_late_is_waited_for(jobs):
+    """As where a name server is asked, and does not answer: nothing is known of it."""
+    job = jobs.run(HEAD + LATE, 3, "--patience 1")
+    for text in job.err[1:]:
+        assert "stuck: ranks 1–2 wait for rank 0\n" in text, job.err
+        assert "computes" not in text, job.err
 
 
 @pytest.mark.parametrize("destroy", ["dist.destroy_process_group()", ""])
