@@ -99,7 +99,7 @@ def world() -> dict[str, float]:
         kernel.run()
         said = kernel.client.nb.cells[0].outputs[-1].text
         ranks = [psutil.Process(pid) for pid in eval(said.splitlines()[-1])]
-        each = [pss(rank) for rank in ranks]  # with its nanny
+        each = [pss(rank) for rank in ranks]
         return {
             "a rank": sum(each) / len(each),
             "a world of 4": pss(kernel.process) - one(kernel.process),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
 from concurrent.futures import Future, wait
@@ -129,7 +130,10 @@ class Control:
             time.sleep(0.01)
 
     def _signal(self, name: str, ranks: list[int]) -> None:
-        if ranks:
+        pids = [self.pids.get(rank) for rank in ranks]
+        if self.cluster.signals and None not in pids:
+            self.cluster.signal(pids, getattr(signal, name))
+        elif ranks:
             ids = [self.ids[rank] for rank in ranks]
             wait([self._request(ids, "signal_request", {"sig": name})], timeout=1)
 

@@ -174,6 +174,11 @@ class ForkParent:
         """Kill a process that was forked here, if it lives."""
         self._ask(do="kill", pid=pid)
 
+    def signal(self, pids: list[int], number: int) -> None:
+        """Send a signal to processes that were forked here, if they live."""
+        with self._lock:
+            self._write(do="signal", pids=pids, number=number)
+
     def plug(self, host: int, on: bool) -> None:
         """Plug the cable of a host inside this machine in, or pull it out."""
         self._ask(do="plug", host=host, on=on)
@@ -232,11 +237,15 @@ class ForkParent:
 
     def _send(self, **request) -> None:
         """Send a request, whose reply `_reply` is to read."""
+        self._write(**request)
+        self._expected += 1
+
+    def _write(self, **request) -> None:
+        """Send a request."""
         try:
             self.process.stdin.write(json.dumps(request).encode() + b"\n")
         except (BrokenPipeError, ValueError):
             raise self._ended() from None
-        self._expected += 1
 
     def _reply(self) -> dict:
         deadline = time.monotonic() + START_LIMIT

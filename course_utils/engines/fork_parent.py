@@ -11,7 +11,8 @@ request, and then this process can fork the next one at once; it also ends with 
 process: when the client ends (however it ends), or, through the parent-death signal,
 when this process itself is killed.
 
-Requests and replies are lines of JSON on standard input and output.
+Requests and replies are lines of JSON on standard input and output; a signal has no
+reply.
 Linux only.
 """
 
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 import gc
 import json
-import logging
 import os
 import select
 import shutil
@@ -30,6 +30,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 
 import psutil
 
@@ -48,7 +49,6 @@ ENGINE_MODULES = (  # imported by an engine only once it runs
     "ipykernel.kernelapp",
     "ipykernel.zmqshell",
     "ipyparallel.engine.kernel",
-    "ipyparallel.engine.nanny",
     "tornado.platform.asyncio",
     "torch.distributed",
 )
@@ -88,10 +88,13 @@ def engine(modules: list[str]) -> Callable[..., None]:
     import ipyparallel.engine.app as engine_app
 
     from course_utils.engines.connecting import beat_once_connected
+    from course_utils.engines.lean import touch_little
+    from course_utils.engines.without_nanny import heed_signals
 
     preload([*ENGINE_MODULES, *modules])
     beat_once_connected()
-    engine_app.start_nanny = fork_nanny
+    heed_signals()
+    touch_little()
     return engine_app.main
 
 
@@ -118,7 +121,8 @@ class World:
         self.variables: dict[str, str] = {}  # all of them; none: those inherited
         self.client: int = job.get("client", 0)
         self.requests, self.replies = requests, replies
-        self.children: set[int] = set()
+        self.children: dict[int, str] = {}  # names by pid
+        self.endings: int | None = None  # the pipe in which the controller hears them
         self.exits: dict[int, int] = {}
         self.network: Network | None = None  # of hosts inside this machine
         self.client_fd = pidfd(self.client) if self.client else None
@@ -148,18 +152,22 @@ class World:
         try:
             if job.get("network"):
                 self.network = Network(**job["network"])
-            self.fork(controller_main, job["controller"])
         except Refused as error:
             self.tell(refused=str(error))
+            return
+        heard, self.endings = os.pipe()
+        os.set_blocking(self.endings, False)
+        self.fork(partial(controller_main, heard), job["controller"])
+        os.close(heard)
 
     def fork(self, main, spec: dict) -> None:
         """Fork a child that runs `main` on ``spec["argv"]``; tell its pid."""
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            os.close(self.replies)
-            os.close(self.requests)
+            for fd in {self.replies, self.requests, self.endings} - {None}:
+                os.close(fd)
             run_child(parent, main, spec, self.variables, self.network)
-        self.children.add(pid)
+        self.children[pid] = spec["name"]
         self.tell(name=spec["name"], pid=pid)
 
     def tell(self, **message) -> None:
@@ -208,8 +216,10 @@ class World:
             self.folder, self.variables = request["folder"], request["variables"]
             self.fork_controller(request)
         elif request["do"] == "kill":
-            kill(self.children & {request["pid"]})
+            kill(self.children.keys() & {request["pid"]})
             self.tell()
+        elif request["do"] == "signal":
+            self.signal(request["pids"], request["number"])  # no reply
         elif request["do"] == "plug":
             if self.network is not None:  # not ended meanwhile
                 self.network.plug(request["host"], request["on"])
@@ -230,7 +240,19 @@ class World:
             if pid == 0:
                 return
             self.exits[pid] = os.waitstatus_to_exitcode(status)
-            self.children.discard(pid)
+            if name := self.children.pop(pid, ""):
+                self.tell_controller(name)
+
+    def tell_controller(self, name: str) -> None:
+        """Tell the controller that a child has ended."""
+        with suppress(BrokenPipeError, BlockingIOError):  # it has ended, or hangs
+            os.write(self.endings, name.encode() + b"\n")
+
+    def signal(self, pids: list[int], number: int) -> None:
+        """Send a signal to children that live."""
+        for pid in self.children.keys() & pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def clear(self) -> None:
         """Kill every process of the world at once, and tidy up."""
@@ -247,6 +269,9 @@ class World:
             pass
         self.children.clear()
         self.exits.clear()
+        if self.endings is not None:
+            os.close(self.endings)
+            self.endings = None
         if self.network is not None:
             self.network.close()
             self.network = None
@@ -266,7 +291,7 @@ def kill(pids: Iterable[int]) -> None:
     for pid in pids:
         for how in (os.killpg, os.kill):
             try:
-                how(pid, signal.SIGKILL)  # with its nanny and helpers
+                how(pid, signal.SIGKILL)  # with its helpers
             except ProcessLookupError:
                 pass
 
@@ -320,48 +345,6 @@ def run_child(
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
-
-
-class ForkedNanny:
-    """What ipyparallel expects of the nanny's Popen object."""
-
-    def __init__(self, pid: int, pipe) -> None:
-        self.pid = pid
-        self.stdout = pipe  # the nanny ends when this end of the pipe closes
-
-
-def fork_nanny(**kwargs) -> tuple[str, ForkedNanny]:
-    """Stand in for `ipyparallel.engine.nanny.start_nanny`, by fork.
-
-    The nanny relays signals to its engine and tells the controller when the
-    engine has ended. As a new interpreter it costs 27 MB and half a second; as
-    a fork it shares the engine's pages.
-    """
-    import zmq
-    from ipyparallel.engine.nanny import KernelNanny
-
-    kwargs["pid"] = engine = os.getpid()
-    kwargs["log_level"] = logging.ERROR  # the log is for the rank's own words
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            os.close(read)
-            zmq.Context._instance = None
-            import asyncio
-
-            asyncio.events._set_running_loop(None)
-            asyncio.set_event_loop(None)
-            if os.getppid() == engine:
-                KernelNanny.main(pipe=os.fdopen(write, "w", buffering=1), **kwargs)
-        finally:
-            os._exit(0)
-    os.close(write)
-    pipe = os.fdopen(read)
-    url = pipe.readline().strip()
-    if not url:
-        raise RuntimeError("the nanny of this engine ended before it was ready")
-    return url, ForkedNanny(pid, pipe)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ import json
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course_utils.engines.fork import parent_of
+from course_utils.engines.fork import ForkParentError, parent_of
 from course_utils.engines.heartbeat import CONNECTION
 from course_utils.engines.logs import LOG, number, tail
 from course_utils.engines.starting import (
@@ -25,6 +26,7 @@ from course_utils.engines.starting import (
     wait_for_engines,
     wait_for_new,
 )
+from course_utils.engines.without_nanny import settings
 
 if TYPE_CHECKING:
     from ipyparallel import Client
@@ -40,6 +42,7 @@ class Forked:
 
     local = True
     together = False  # engines that start together can do no more than others
+    signals = True  # sends them itself
     network: dict[str, int] | None = None  # of hosts inside this machine
 
     def __init__(self, world_size: int, preload: list[str]) -> None:
@@ -122,7 +125,9 @@ class Forked:
         name = f"{ENGINE_NAME}{name}"
         env = {CONNECTION: json.dumps(self.connection["engine"])}
         env[LOG] = str(self.parent.log_of(name))
-        self.parent.ask_for(name, [*self.common, *ENGINE, *wanted], env)
+        self.parent.ask_for(
+            name, [*self.common, *ENGINE, *settings(name), *wanted], env
+        )
 
     def numbers(self) -> dict[int, str]:
         """Return the numbers of all engines so far, by pid."""
@@ -150,6 +155,11 @@ class Forked:
         found = [n for n in known.values() if number(n) == rank]
         name = known.get(pid) or (found[-1] if found else "")
         return tail(self.log(f"{ENGINE_NAME}{name}"), 200)
+
+    def signal(self, pids: list[int], number: int) -> None:
+        """Send a signal to engines that live."""
+        with suppress(ForkParentError):  # then none does
+            self.parent.signal(pids, number)
 
     def is_gone(self, host: str) -> bool:
         """Tell whether a host is out of reach: this one never is."""

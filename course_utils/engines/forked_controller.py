@@ -7,12 +7,15 @@ import socket
 from types import SimpleNamespace
 
 from course_utils.engines.leash import die_with_parent
+from course_utils.engines.without_nanny import hear_of_endings
 
 LOOPBACK = "127.0.0.1"
 
 
-def controller_main(argv: list[str]) -> None:
+def controller_main(endings: int, argv: list[str]) -> None:
     """Run the controller, whose heart monitor, a fork of it, ends with it.
+
+    endings: pipe in which the names of engines come that have ended.
 
     ipyparallel looks for free ports, lets them go, and binds them a moment later:
     by then another process may have one, and the controller would not be heard.
@@ -33,6 +36,7 @@ def controller_main(argv: list[str]) -> None:
     ipyparallel.util.select_random_ports = reserved
     name_sockets_as_clients_do()
     be_quick()
+    hear_of_endings(endings)
     controller = os.getpid()
     os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
     ipyparallel.controller.app.main(argv=argv)

@@ -54,6 +54,7 @@ class HandedOver:
 
     says = False  # whether the launcher says how a process ended
     together = False  # whether engines that start together can do more than others
+    signals = False  # sends none: the engines' nannies do
 
     def __init__(
         self,

@@ -25,6 +25,7 @@ from course_utils.engines.starting import (
     environment,
     wait_for_new,
 )
+from course_utils.engines.without_nanny import settings
 
 BEATS = [  # a host that has gone is noticed in 8 s
     "--HeartMonitor.period=100",  # ms
@@ -98,7 +99,7 @@ class InNamespaces(Forked):
         """Fork an engine on a host; return host, pid and log."""
         name = f"ipengine-{name}"
         log = str(self.parent.log_of(name))
-        argv = [*self.common, *ENGINE, *wanted]
+        argv = [*self.common, *ENGINE, *settings(name), *wanted]
         env = {**self.environment, LOG: log}
         place = self.names.index(host)
         return host, self.parent.engine(name, argv, env, place), log
@@ -138,6 +139,11 @@ class InNamespaces(Forked):
             return process.status(), sum(process.cpu_times()[:2])
         except psutil.NoSuchProcess:
             return None
+
+    def signal(self, pids: list[int], number: int) -> None:
+        """Send a signal to engines that live, but for those on unplugged hosts."""
+        places = {pid: host for host, pid, _ in self.engines.values()}
+        super().signal([p for p in pids if places.get(p) not in self.unplugged], number)
 
     def is_gone(self, host: str) -> bool:
         """Tell whether a host has fallen silent, although a process there lives."""
