@@ -11,7 +11,7 @@ from pathlib import Path
 
 MB = 2**20
 BASE = 350 * MB  # fork parent with torch, controller
-PER_FORKED_RANK = 40 * MB  # measured by benchmarks/launch.py, rounded up
+PER_FORKED_RANK = 30 * MB  # measured by benchmarks/launch.py, rounded up
 PER_ORDINARY_RANK = 200 * MB
 SPARE = 100 * MB  # left for everything else
 CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
