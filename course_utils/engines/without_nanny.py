@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Any
 
-NAMELESS = "--IPEngine.enable_nanny=False"
+NO_NANNY = "--IPEngine.enable_nanny=False"
 
 
 def settings(name: str) -> list[str]:
@@ -19,7 +19,7 @@ def settings(name: str) -> list[str]:
 
     No other engine of the world, before or after, may have the name.
     """
-    return [NAMELESS, f"--Session.session={name}"]
+    return [NO_NANNY, f"--Session.session={name}"]
 
 
 def heed_signals() -> None:
