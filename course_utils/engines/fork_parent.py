@@ -89,10 +89,12 @@ def engine(modules: list[str]) -> Callable[..., None]:
 
     from course_utils.engines.connecting import beat_once_connected
     from course_utils.engines.lean import touch_little
+    from course_utils.engines.nanny import fork_nanny
     from course_utils.engines.without_nanny import heed_signals
 
     preload([*ENGINE_MODULES, *modules])
     beat_once_connected()
+    engine_app.start_nanny = fork_nanny  # of those that have one
     heed_signals()
     touch_little()
     return engine_app.main
@@ -244,7 +246,9 @@ class World:
                 self.tell_controller(name)
 
     def tell_controller(self, name: str) -> None:
-        """Tell the controller that a child has ended."""
+        """Tell the controller that a child has ended, if it is one of this world."""
+        if self.endings is None:  # on another host, where the nannies tell it
+            return
         with suppress(BrokenPipeError, BlockingIOError):  # it has ended, or hangs
             os.write(self.endings, name.encode() + b"\n")
 

@@ -22,6 +22,8 @@ from course_utils.engines.fork_parent import World, engine, streams
 from course_utils.engines.heartbeat import end_parent
 from course_utils.engines.logs import LOG, tail
 
+NANNY = "ipyparallel.engine.nanny"  # every engine of a host has one
+
 
 def main() -> None:
     """Serve requests until the world ends."""
@@ -30,7 +32,7 @@ def main() -> None:
     world = HostWorld(job, *streams())
     world.tell(host=socket.gethostname())
     world.watch_client()
-    world.serve(engine(job["preload"]))
+    world.serve(engine([NANNY, *job["preload"]]))
 
 
 class HostWorld(World):

@@ -32,6 +32,7 @@ def ring(body: str) -> str:
     )
 
 
+LEAVE = "dist.barrier()\n    dist.destroy_process_group()"  # once all are up
 RANK = 'int(os.environ["RANK"])'
 SIZE = 'int(os.environ["WORLD_SIZE"])'
 BRING_UP = (
@@ -315,7 +316,7 @@ WRONG = [
     (
         "2.1",
         BRING_UP.format(FILE)
-        .replace("    return", "    dist.destroy_process_group()\n    return")
+        .replace("    return", f"    {LEAVE}\n    return")
         .replace("dist.get_rank(), dist.get_world_size()", f"{RANK}, {SIZE}"),
         "no process group is left after the call",
     ),
