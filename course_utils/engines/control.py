@@ -130,10 +130,12 @@ class Control:
             time.sleep(0.01)
 
     def _signal(self, name: str, ranks: list[int]) -> None:
+        if not ranks:
+            return
         pids = [self.pids.get(rank) for rank in ranks]
         if self.cluster.signals and None not in pids:
             self.cluster.signal(pids, getattr(signal, name))
-        elif ranks:
+        else:
             ids = [self.ids[rank] for rank in ranks]
             wait([self._request(ids, "signal_request", {"sig": name})], timeout=1)
 

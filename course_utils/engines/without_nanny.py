@@ -25,13 +25,17 @@ def settings(name: str) -> list[str]:
 def heed_signals() -> None:
     """Let the engines of this process and its forks answer `Client.send_signal`."""
     from ipyparallel.engine.kernel import IPythonParallelKernel
+    from ipyparallel.error import wrap_exception
 
     def signal_request(self, stream, ident, parent: dict[str, Any]) -> None:
-        wanted = parent["content"]["sig"]
-        number = getattr(signal, wanted) if isinstance(wanted, str) else wanted
-        content = {"status": "ok"}
+        wanted, content = parent["content"]["sig"], {"status": "ok"}
+        try:
+            named = isinstance(wanted, str)
+            number = signal.Signals[wanted] if named else signal.Signals(wanted)
+        except (KeyError, ValueError):  # there is no such signal
+            number, content = 0, wrap_exception()
         self.session.send(stream, "signal_reply", content, parent=parent, ident=ident)
-        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), number)  # once it is answered: it may be the end
 
     IPythonParallelKernel.signal_request = signal_request
     IPythonParallelKernel.control_msg_types += ["signal_request"]

@@ -4,7 +4,7 @@ import logging
 
 import psutil
 
-MOST = 40 * 2**20  # bytes of a rank's own; some 24 MB here, and 37 MB without
+MOST = 36e6  # bytes of a rank's own, and of its helpers'; it has some 24 MB, had 37 MB
 
 SEEN = """
 import sys
@@ -30,4 +30,6 @@ def test_the_log_is_configured(ranks):
 
 def test_a_rank_has_few_pages_of_its_own(ranks):
     for row in ranks.where().rows:
-        assert psutil.Process(row[1]).memory_full_info().uss < MOST
+        rank = psutil.Process(row[1])
+        family = [rank, *rank.children(recursive=True)]
+        assert sum(each.memory_full_info().uss for each in family) < MOST

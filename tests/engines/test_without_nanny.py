@@ -36,6 +36,15 @@ def test_ipyparallel_s_signal_reaches_an_engine(ranks, wanted):
     assert "KeyboardInterrupt" in str(asleep.exception())
 
 
+@pytest.mark.parametrize("wanted", ["SIGNONE", 999])
+def test_a_signal_that_there_is_not_is_an_error(ranks, wanted):
+    sent = ranks.cluster.client.send_signal(wanted, targets=ranks.ids[1], block=False)
+    (reply,) = sent.result(worlds.LIMIT)
+    assert reply["content"]["status"] == "error"
+    assert str(wanted) in reply["content"]["evalue"]
+    assert ranks.run(os.getpid) == pids(ranks)
+
+
 def test_a_rank_that_holds_the_lock_can_be_killed(ranks):
     ranks.cluster.client[[ranks.ids[3]]].execute(HELD, block=False)
     time.sleep(0.5)
