@@ -18,8 +18,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memfd is of Lin
 HERE = Path(__file__).parent
 CALLS = [(HERE / f"{name}_calls.py").read_text() for name in ("shared", "hosts")]
 BIG = 100_000  # elements
-BYTES = 4 * BIG
-SMALL = 20_000  # bytes; what else a rank sends in a call
+COUNTED = 4 * BIG  # elements, where bytes are counted
+BYTES = 4 * COUNTED
+SMALL = BYTES // 4  # what else a rank sends in a call: a slow one is asked how it is
 
 
 @contextmanager
@@ -53,15 +54,15 @@ def sent(ranks: Ranks, call: str) -> list[int]:
 
 
 def test_every_piece_crosses_once(four):
-    assert four.run(eval, f"is_right({BIG})") == [True] * 4
-    found = sent(four, f"is_right({BIG}, 1)")
+    assert four.run(eval, f"is_right({COUNTED})") == [True] * 4
+    found = sent(four, f"is_right({COUNTED}, 1)")
     assert all(0 <= one - BYTES < SMALL for one in found)
 
 
 def test_a_rank_sends_once_to_each_other_host():
     with scattered(0, 1, 1, 2) as ranks:
-        assert ranks.run(eval, f"is_right({BIG})") == [True] * 4
-        found = sent(ranks, f"is_right({BIG}, 1)")
+        assert ranks.run(eval, f"is_right({COUNTED})") == [True] * 4
+        found = sent(ranks, f"is_right({COUNTED}, 1)")
         assert all(0 <= one - 2 * BYTES < SMALL for one in found)
 
 
@@ -102,16 +103,16 @@ LINES = {  # which ranks send the root's bytes, by root, on hosts of these numbe
 def test_the_bytes_of_a_root_go_from_host_to_host(places):
     with scattered(*places) as ranks:
         for root, line in LINES[places].items():
-            assert ranks.run(eval, f"is_told({BIG}, {root})") == [True] * 4
-            found = sent(ranks, f"is_told({BIG}, {root}, 1)")
+            assert ranks.run(eval, f"is_told({COUNTED}, {root})") == [True] * 4
+            found = sent(ranks, f"is_told({COUNTED}, {root}, 1)")
             for rank, one in enumerate(found):
                 assert 0 <= one - BYTES * (rank in line) < SMALL
 
 
 def test_the_bytes_of_a_root_cross_once_by_sockets_too(four):
-    assert four.run(eval, f"is_told({BIG}, 1)") == [True] * 4
+    assert four.run(eval, f"is_told({COUNTED}, 1)") == [True] * 4
     four.run(exec, "crowd().dock.is_over = True")
-    found = sent(four, f"is_told({BIG}, 1, 1)")
+    found = sent(four, f"is_told({COUNTED}, 1, 1)")
     whole = [round(one / BYTES) for one in found]
     assert whole == [0, 2, 0, 1]  # rank 1 to ranks 0 and 3, which gives rank 2
 
@@ -159,10 +160,10 @@ def test_where_a_rank_may_not_share_all_send_to_all(four, who):
 def test_on_two_hosts():
     with launch(4, hosts=2, guard=False) as ranks:
         prepare(ranks)
-        assert ranks.run(eval, f"is_right({BIG})") == [True] * 4
-        found = sent(ranks, f"is_right({BIG}, 1)")
+        assert ranks.run(eval, f"is_right({COUNTED})") == [True] * 4
+        found = sent(ranks, f"is_right({COUNTED}, 1)")
         assert all(0 <= one - BYTES < SMALL for one in found)
-        found = sent(ranks, f"is_told({BIG}, 1)")
+        found = sent(ranks, f"is_told({COUNTED}, 1)")
         assert [round(one / BYTES) for one in found] == [0, 1, 0, 0]
 
 

@@ -26,7 +26,7 @@ def test_no_socket_carries_them(three):
     assert three.run(eval, f"is_right({BIG}, 1)") == [True] * 3
     after = three.run(eval, "sent_bytes()")
     sent = [now - then for then, now in zip(before, after, strict=True)]
-    assert max(sent) < BIG  # of 8 * BIG that each would send
+    assert max(sent) < 4 * BIG  # of 8 * BIG; a slow call is asked how it is
 
 
 def test_what_is_read_is_of_this_call(three):
