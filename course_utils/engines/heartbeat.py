@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 CONNECTION = "IPP_CONNECTION_INFO"  # variable: where the controller is, and its key
@@ -48,15 +49,22 @@ def end_parent(argv: list[str]) -> None:
     os.kill(os.getppid(), signal.SIGTERM)
 
 
-def end_with_controller() -> None:
+def end_with_controller(limit: float = SILENCE) -> None:
     """Start a thread that kills this process when the controller falls silent.
 
-    What else is in its process group ends, too.
+    Silent for `limit` seconds. What else is in its process group ends, too, and what
+    this process has started (an engine's nanny is in a session of its own, and may wait
+    for ever to send its last message).
     """
+    import psutil
+
     connection = json.loads(os.environ[CONNECTION])
 
     def watch() -> None:
-        wait_for_silence(connection)
+        wait_for_silence(connection, limit)
+        for started in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                started.kill()
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, name="heartbeat", daemon=True).start()
