@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 import os
-import socket
 from types import SimpleNamespace
 
 from course_utils.engines.leash import die_with_parent
+from course_utils.engines.ports import listen_at_once
 from course_utils.engines.without_nanny import hear_of_endings
-
-LOOPBACK = "127.0.0.1"
 
 
 def controller_main(endings: int, argv: list[str]) -> None:
     """Run the controller, whose heart monitor, a fork of it, ends with it.
 
     endings: pipe in which the names of engines come that have ended.
-
-    ipyparallel looks for free ports, lets them go, and binds them a moment later:
-    by then another process may have one, and the controller would not be heard.
     """
     import ipyparallel.controller.app
 
-    held: list[socket.socket] = []
-
-    def reserved(count: int) -> list[int]:
-        """Hold free ports: bound, but not listening, as zmq will in a moment."""
-        for _ in range(count):
-            holder = socket.socket()
-            holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            holder.bind((LOOPBACK, 0))
-            held.append(holder)
-        return [holder.getsockname()[1] for holder in held[-count:]]
-
-    ipyparallel.util.select_random_ports = reserved
+    listen_at_once()
     name_sockets_as_clients_do()
     be_quick()
+    fork_before_threads()
     hear_of_endings(endings)
     controller = os.getpid()
     os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
@@ -62,6 +47,24 @@ def be_quick() -> None:
         os.replace(f"{path}.new", path)
 
     app.IPController.save_connection_dict = save_connection_dict
+
+
+def fork_before_threads() -> None:
+    """Let the heart monitor be forked while the controller has but one thread.
+
+    ipyparallel's starts its schedulers before, and a fork then may inherit a lock that
+    one of their threads holds.
+    """
+    from ipyparallel.controller.app import IPController
+
+    start = IPController.start
+
+    def start_forks_first(self) -> None:
+        self.children.insert(0, self.heartmonitor_process)
+        self.heartmonitor_process = SimpleNamespace(start=lambda: None)
+        start(self)
+
+    IPController.start = start_forks_first
 
 
 def name_sockets_as_clients_do() -> None:

@@ -176,9 +176,11 @@ def check_engines(cluster: Startable) -> None:
     cluster.check_started()
     if ended := cluster.ended():
         rank, code = min(ended.items())
+        words = cluster.controller_words()
         raise StartError(
             f"rank {rank} ended while it started ({exit_text(code)}); its last "
             f"words:\n{cluster.last_words(rank) or '(none)'}"
+            + (f"\nThe controller's last words:\n{words}" if words else "")
         )
 
 
