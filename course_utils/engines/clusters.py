@@ -6,16 +6,14 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from course_utils.engines.handed_over import HandedOver, copy_profile
 from course_utils.engines.hosts import EXAMPLE, read_hosts, share_out
-from course_utils.engines.on_slurm import OnSlurm
-from course_utils.engines.over_mpi import OverMPI
-from course_utils.engines.over_ssh import OverSSH
 
 TAKE_HOSTS = ("ssh", "mpi")
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from course_utils.engines.handed_over import HandedOver
 
 
 def check_hosts(
@@ -68,6 +66,11 @@ def choose_cluster(
 
     preload: modules that every engine needs, beside torch and ipyparallel's own.
     """
+    from course_utils.engines.handed_over import HandedOver
+    from course_utils.engines.on_slurm import OnSlurm
+    from course_utils.engines.over_mpi import OverMPI
+    from course_utils.engines.over_ssh import OverSSH
+
     if hosts and engines is None and profile is None:
         engines = "ssh"
     launcher = launcher_of(engines, profile)
@@ -83,6 +86,8 @@ def choose_cluster(
 def launcher_of(engines: str | type | None, profile: str | None) -> type:
     """Return the class of a launcher, which a profile may name."""
     from ipyparallel import Cluster
+
+    from course_utils.engines.handed_over import copy_profile
 
     chosen = {"engines": engines} if engines else {}
     with tempfile.TemporaryDirectory() as folder:  # Cluster writes into its profile

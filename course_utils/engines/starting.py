@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import time
@@ -115,8 +114,10 @@ def connection_of(cluster: Cluster) -> str:
 
 async def connection_info(cluster: Cluster) -> dict[str, dict]:
     """Return what the controller told clients and engines."""
+    from inspect import isawaitable
+
     found = cluster.controller.get_connection_info()
-    return await found if inspect.isawaitable(found) else found
+    return await found if isawaitable(found) else found
 
 
 def connect(

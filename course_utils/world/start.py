@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from course_utils.engines import (
     Forked,
-    InNamespaces,
     StartError,
     check_hosts,
     choose_cluster,
@@ -117,6 +116,8 @@ def launch(
     with stoppable("launch", "nothing of the new world is left running"):
         stop_running()
         if inside:
+            from course_utils.engines import InNamespaces
+
             cluster = InNamespaces(share_out(hosts, world_size), rate, ON_RANKS)
         elif forked:
             cluster = Forked(world_size, ON_RANKS)  # torch is imported there at once

@@ -17,6 +17,11 @@ from course_utils.world.start import choose_backend
 pytestmark = pytest.mark.unit
 
 MB = 2**20
+MEMINFO = f"""MemTotal:       24656764 kB
+MemFree:         1000000 kB
+MemAvailable:    {8000 * 1024} kB
+HugePages_Total:       0
+"""
 
 
 @pytest.fixture
@@ -24,14 +29,24 @@ def no_cgroup(monkeypatch, tmp_path):
     """Hide the limits of the container that the tests may run in."""
     monkeypatch.setattr(machine, "CGROUP_LIMIT", tmp_path / "memory.max")
     monkeypatch.setattr(machine, "CGROUP_USED", tmp_path / "memory.current")
+    (tmp_path / "meminfo").write_text(MEMINFO)
+    monkeypatch.setattr(machine, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(
         psutil, "virtual_memory", lambda: SimpleNamespace(available=8000 * MB)
     )
     return tmp_path
 
 
-def test_memory_without_a_container(no_cgroup):
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_memory_without_a_container(no_cgroup, monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
     assert machine.available_memory() == 8000 * MB
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is of Linux")
+def test_memory_is_counted_as_psutil_does():
+    found = machine.available_in(machine.MEMINFO.read_text())
+    assert found == pytest.approx(psutil.virtual_memory().available, rel=0.2)
 
 
 @pytest.mark.parametrize(
