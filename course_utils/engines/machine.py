@@ -53,7 +53,10 @@ def is_process(pid: int) -> bool:
 
 def available_memory() -> int:
     """Return the bytes that can be taken without swapping, container included."""
-    free = available_in(MEMINFO.read_text()) if can_fork() else counted_available()
+    try:
+        free = available_in(MEMINFO.read_text())
+    except (OSError, KeyError):  # another system, or a Linux that does not say it
+        free = counted_available()
     try:
         limit = CGROUP_LIMIT.read_text().strip()
         if limit.isdigit():
@@ -73,7 +76,7 @@ def available_in(meminfo: str) -> int:
 
 
 def counted_available() -> int:
-    """Return the bytes that are available on other systems."""
+    """Return the bytes that psutil takes for available."""
     import psutil  # here, so that `doctor` can say that it is missing
 
     return psutil.virtual_memory().available

@@ -32,15 +32,20 @@ def no_cgroup(monkeypatch, tmp_path):
     (tmp_path / "meminfo").write_text(MEMINFO)
     monkeypatch.setattr(machine, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setattr(
-        psutil, "virtual_memory", lambda: SimpleNamespace(available=8000 * MB)
+        psutil, "virtual_memory", lambda: SimpleNamespace(available=7000 * MB)
     )
     return tmp_path
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin"])
-def test_memory_without_a_container(no_cgroup, monkeypatch, platform):
-    monkeypatch.setattr(sys, "platform", platform)
+def test_memory_without_a_container(no_cgroup):
     assert machine.available_memory() == 8000 * MB
+
+
+def test_memory_where_linux_does_not_say_it(no_cgroup):
+    (no_cgroup / "meminfo").write_text("MemTotal:       24656764 kB\n")
+    assert machine.available_memory() == 7000 * MB
+    (no_cgroup / "meminfo").unlink()
+    assert machine.available_memory() == 7000 * MB
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it is of Linux")
