@@ -20,6 +20,7 @@ __all__, __getattr__ = opened(
         "leash": ("follow",),
         "machine": (),
         "namespaces": ("lacking",),
-        "starting": ("LOOPBACK", "StartError"),
+        "ports": ("LOOPBACK",),
+        "starting": ("StartError",),
     },
 )

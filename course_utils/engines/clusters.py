@@ -66,6 +66,7 @@ def choose_cluster(
 
     preload: modules that every engine needs, beside torch and ipyparallel's own.
     """
+    # here, so that ranks that are forked start sooner
     from course_utils.engines.handed_over import HandedOver
     from course_utils.engines.on_slurm import OnSlurm
     from course_utils.engines.over_mpi import OverMPI

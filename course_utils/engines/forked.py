@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from course_utils.engines.fork import ForkParentError, parent_of
 from course_utils.engines.heartbeat import CONNECTION
 from course_utils.engines.logs import LOG, number, tail
+from course_utils.engines.ports import LOOPBACK
 from course_utils.engines.starting import (
     BUSY,
     CONTROLLER,
     ENGINE,
     LOOK,
-    LOOPBACK,
     NEAR,
     StartError,
     connect,

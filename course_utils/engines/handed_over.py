@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from course_utils.engines.hosts import public_address
 from course_utils.engines.logs import exit_text, last_words, number, tail, words_of_task
+from course_utils.engines.ports import LOOPBACK
 from course_utils.engines.starting import (
     BUSY,
     CONTROLLER,
     FAR,
-    LOOPBACK,
     NEAR,
     QUIET,
     StartError,

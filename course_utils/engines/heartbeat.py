@@ -63,7 +63,7 @@ def end_with_controller(limit: float = SILENCE) -> None:
     def watch() -> None:
         wait_for_silence(connection, limit)
         for started in psutil.Process().children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
+            with suppress(psutil.Error):
                 started.kill()
         os.killpg(0, signal.SIGKILL)
 

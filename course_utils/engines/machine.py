@@ -69,7 +69,7 @@ def available_memory() -> int:
 def available_in(meminfo: str) -> int:
     """Return the bytes that Linux says are available; psutil, too, reads them there.
 
-    To import it would take longer than all else before the ranks begin to start.
+    The ranks begin to start before it is imported.
     """
     lines = dict(line.partition(":")[::2] for line in meminfo.splitlines())
     return int(lines["MemAvailable"].split()[0]) * 1024

@@ -26,8 +26,8 @@ from course_utils.engines.logs import (
     words_of_task,
 )
 from course_utils.engines.machine import find_mpiexec
+from course_utils.engines.ports import LOOPBACK
 from course_utils.engines.starting import (
-    LOOPBACK,
     StartError,
     environment,
     in_thread,

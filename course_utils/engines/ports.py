@@ -3,6 +3,7 @@
 ipyparallel's looks for free ports, lets them go and binds them later, two of them in
 another process, its heart monitor. By then somebody else may have one, and engines
 would not be heard. Whoever connects before the controller is ready waits in line.
+Addresses of hosts inside this machine are left alone: nobody else is in their network.
 """
 
 from __future__ import annotations

@@ -32,7 +32,6 @@ FAR = [  # on several: answers may take long, and a host that has gone is notice
     "--HeartMonitor.max_heartmonitor_misses=32",
 ]
 ENGINE = ["--log-level=ERROR"]
-LOOPBACK = "127.0.0.1"
 TRY = 5  # seconds for one attempt to connect to the controller
 LOOK = 0.002  # seconds between two looks at what must come soon
 CHECKED = 10  # looks between two whether what is to come still can

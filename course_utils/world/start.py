@@ -116,7 +116,7 @@ def launch(
     with stoppable("launch", "nothing of the new world is left running"):
         stop_running()
         if inside:
-            from course_utils.engines import InNamespaces
+            from course_utils.engines import InNamespaces  # others start sooner
 
             cluster = InNamespaces(share_out(hosts, world_size), rate, ON_RANKS)
         elif forked:

@@ -27,8 +27,9 @@ def chosen(monkeypatch):
 
 @pytest.fixture
 def context():
-    with zmq.Context() as made:
-        yield made
+    made = zmq.Context()
+    yield made
+    made.destroy(linger=0)
 
 
 @pytest.mark.quick

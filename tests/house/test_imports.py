@@ -324,10 +324,11 @@ def test_few_names_are_exported():
     assert len(course_utils.__all__) <= 8
 
 
-def test_importing_the_package_imports_nothing_heavy():
-    """Scripts pay for what they use alone, and the fork parent starts at once."""
+@pytest.fixture(scope="module")
+def with_launch() -> set[str]:
+    """Return the modules that `from course_utils import launch` imports."""
     code = "import sys; old = set(sys.modules); from course_utils import launch; "
-    code += "print(*{name.split('.')[0] for name in set(sys.modules) - old})"
+    code += "print(*set(sys.modules) - old)"
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -335,4 +336,15 @@ def test_importing_the_package_imports_nothing_heavy():
         timeout=60,
         check=True,
     )
-    assert not foreign(set(done.stdout.split()))
+    return set(done.stdout.split())
+
+
+def test_importing_the_package_imports_nothing_heavy(with_launch):
+    """Scripts pay for what they use alone, and the fork parent starts at once."""
+    assert not foreign({name.partition(".")[0] for name in with_launch})
+
+
+def test_importing_launch_imports_no_launcher_but_the_default(with_launch):
+    others = {"handed_over", "in_namespaces", "on_slurm", "over_mpi", "over_ssh"}
+    assert not {f"course_utils.engines.{name}" for name in others} & with_launch
+    assert "course_utils.engines.forked" in with_launch
