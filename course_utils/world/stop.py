@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 
+from course_utils.text import RankError
+
 
 class Stopped(KeyboardInterrupt):
     """Something was stopped by hand. A notebook shows its text alone."""
@@ -21,13 +23,19 @@ class Stopped(KeyboardInterrupt):
 def stoppable(what: str, then: str = "") -> Iterator[None]:
     """Turn an interrupt in a ``with`` block into one short line.
 
+    One that comes while a report is on its way to the reader does not replace it.
+
     what: that was stopped; then: how things are now.
     """
+    before = sys.exc_info()[1]  # what the caller is handling, if anything
     try:
         yield
     except Stopped:
         raise
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as pressed:
+        report = pressed.__context__
+        if isinstance(report, RankError) and report is not before:
+            raise report from None
         text = f"stopped by hand: {what}"
         raise Stopped(f"{text}; {then}" if then else text) from None
 

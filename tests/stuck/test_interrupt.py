@@ -5,6 +5,7 @@ import os
 import signal
 import time
 import weakref
+from contextlib import contextmanager
 
 import pytest
 import worlds
@@ -15,6 +16,9 @@ from ipyparallel import interactive
 from course_utils import launch
 from course_utils.stuck import Watched
 from course_utils.text.errors import RankError
+from course_utils.world import px
+from course_utils.world.output import shown
+from course_utils.world.stop import Stopped, stoppable
 
 SOON = 0.8  # seconds until the interrupt
 
@@ -103,6 +107,35 @@ def test_an_interrupt_at_the_end_of_a_call_ends_the_loop_around_it(patient, cell
         with pytest.raises(KeyboardInterrupt):
             patient.run(os.getpid)
     mended(cells, patient, [])
+
+
+def test_an_interrupt_after_the_report_does_not_replace_it(patient, cells):
+    """As does the second press of somebody impatient, when the world is back."""
+
+    @contextmanager
+    def press_at_the_end(*given):
+        with shown(*given) as live:
+            try:
+                yield live
+            finally:
+                signal.raise_signal(signal.SIGINT)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(px, "shown", press_at_the_end)
+        text = cells.interrupted("time.sleep(50)", SOON)
+        assert text.startswith("interrupted:\n")
+        _, error = cells.run("pass")
+        assert isinstance(error, KeyboardInterrupt)
+    mended(cells, patient, [])
+
+
+def test_an_interrupt_while_a_report_is_handled_is_one():
+    with pytest.raises(Stopped, match="stopped by hand: it"):
+        try:
+            raise RankError("an earlier report")
+        except RankError:
+            with stoppable("it"):
+                signal.raise_signal(signal.SIGINT)
 
 
 def test_interrupt_of_a_rank_that_ignores_it(patient, cells):
