@@ -40,17 +40,21 @@ def stoppable(what: str, then: str = "") -> Iterator[None]:
         raise Stopped(f"{text}; {then}" if then else text) from None
 
 
+def heedless(number: int, frame: FrameType | None) -> None:
+    """Heed no interrupt. Processes started meanwhile do: they would inherit SIG_IGN."""
+
+
 @contextmanager
 def noticed() -> Iterator[Callable[[], bool]]:
     """Notice an interrupt in a ``with`` block, and leave it to the block to end.
 
     Yields what tells whether there was one. Only a second one is raised: Python drops
     what a signal raises while the interpreter calls back, as it does at the end of an
-    object in a WeakSet, and nobody would stop.
+    object in a WeakSet, and nobody would stop. Where none is heeded, none is noticed.
     """
     before, seen = signal.getsignal(signal.SIGINT), []
     elsewhere = threading.current_thread() is not threading.main_thread()
-    if elsewhere or not callable(before):
+    if elsewhere or not callable(before) or before is heedless:
         yield lambda: False
         return
 

@@ -16,7 +16,7 @@ from ipyparallel import interactive
 from course_utils import launch
 from course_utils.stuck import Watched
 from course_utils.text.errors import RankError
-from course_utils.world import px
+from course_utils.world import ending, px
 from course_utils.world.output import shown
 from course_utils.world.stop import Stopped, stoppable
 
@@ -106,6 +106,27 @@ def test_an_interrupt_at_the_end_of_a_call_ends_the_loop_around_it(patient, cell
         patched.setattr(Watched, "wait", waits)
         with pytest.raises(KeyboardInterrupt):
             patient.run(os.getpid)
+    mended(cells, patient, [])
+
+
+def test_an_interrupt_does_not_end_a_repair(patient, cells):
+    """Repairs call the ranks, and these calls heed no interrupt."""
+    wait, bring_back, pressed = Watched.wait, ending.bring_back, []
+
+    def press_and_wait(watched: Watched, *given) -> bool:
+        pressed.append(True)
+        signal.raise_signal(signal.SIGINT)
+        return wait(watched, *given)
+
+    def press_meanwhile(world) -> str:
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Watched, "wait", press_and_wait)
+            return bring_back(world)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(ending, "bring_back", press_meanwhile)
+        text = cells.interrupted("time.sleep(50)", SOON)
+    assert pressed and text.splitlines()[-1].startswith(REPAIRED)
     mended(cells, patient, [])
 
 
