@@ -34,6 +34,15 @@ class RankClient(Client):
         finally:
             log.removeFilter(not_about_signing)
 
+    @property
+    def ids(self) -> list[int]:
+        """The ids of the engines that can be addressed.
+
+        ipyparallel's thread notes the id of a new engine first, and how to address
+        it after that: whoever waits for ids in another thread may come in between.
+        """
+        return [id_ for id_ in self._ids if id_ in self._engines]
+
     def ask_for_engines(self) -> None:
         """Ask the controller which engines there are.
 
