@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from types import SimpleNamespace
 
-from course_utils.engines.leash import die_with_parent
 from course_utils.engines.ports import listen_at_once
 from course_utils.engines.without_nanny import hear_of_endings
 
 
 def controller_main(endings: int, argv: list[str]) -> None:
-    """Run the controller, whose heart monitor, a fork of it, ends with it.
+    """Run the controller, in one process.
 
     endings: pipe in which the names of engines come that have ended.
     """
@@ -20,10 +19,7 @@ def controller_main(endings: int, argv: list[str]) -> None:
     listen_at_once()
     name_sockets_as_clients_do()
     be_quick()
-    fork_before_threads()
     hear_of_endings(endings)
-    controller = os.getpid()
-    os.register_at_fork(after_in_child=lambda: die_with_parent(controller))
     ipyparallel.controller.app.main(argv=argv)
 
 
@@ -35,10 +31,10 @@ def be_quick() -> None:
     """
     from ipyparallel.controller import app
 
-    from course_utils.engines.greeting import start_heartmonitor
+    from course_utils.engines.greeting import MonitorThread, start_heartmonitor
 
     app.time = SimpleNamespace(sleep=lambda seconds: None)
-    app.start_heartmonitor = start_heartmonitor
+    app.Process, app.start_heartmonitor = MonitorThread, start_heartmonitor
     write = app.IPController.save_connection_dict
 
     def save_connection_dict(self, name: str, connection: dict) -> None:
@@ -47,24 +43,6 @@ def be_quick() -> None:
         os.replace(f"{path}.new", path)
 
     app.IPController.save_connection_dict = save_connection_dict
-
-
-def fork_before_threads() -> None:
-    """Let the heart monitor be forked while the controller has but one thread.
-
-    ipyparallel's starts its schedulers before, and a fork then may inherit a lock that
-    one of their threads holds.
-    """
-    from ipyparallel.controller.app import IPController
-
-    start = IPController.start
-
-    def start_forks_first(self) -> None:
-        self.children.insert(0, self.heartmonitor_process)
-        self.heartmonitor_process = SimpleNamespace(start=lambda: None)
-        start(self)
-
-    IPController.start = start_forks_first
 
 
 def name_sockets_as_clients_do() -> None:

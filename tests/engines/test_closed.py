@@ -71,7 +71,7 @@ def processes(before, world) -> list[psutil.Process]:
 def test_every_kind_of_process_is_looked_at(world, processes):
     pids = {process.pid for process in processes}
     assert pids >= set(world.run(os.getpid))
-    assert len(pids) >= len(world) + 2  # controller and its heart monitor
+    assert len(pids) > len(world)  # the controller at least
 
 
 def test_everything_listens_on_loopback_alone(processes):

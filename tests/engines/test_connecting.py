@@ -1,8 +1,11 @@
 """New engines are heard at once, and only once they are connected."""
 
+import subprocess
+import sys
 import threading
 import time
 
+import psutil
 import zmq
 from ipyparallel.controller import heartmonitor
 
@@ -12,10 +15,15 @@ from course_utils.world import start
 
 NEVER = 3_600_000  # ms between two pings
 LIMIT = 20.0  # seconds for what takes milliseconds
+FAILS = """
+import time
+from course_utils.engines.greeting import MonitorThread
+MonitorThread(target=lambda: 1 / 0).start()
+time.sleep(600)
+"""
 
 
-def test_a_heart_is_heard_long_before_the_next_ping(monkeypatch, tmp_path):
-    monkeypatch.setattr(heartmonitor, "HeartMonitor", heartmonitor.HeartMonitor)
+def test_a_heart_is_heard_long_before_the_next_ping(tmp_path):
     ping, pong, tell = [f"ipc://{tmp_path}/{name}" for name in ("ping", "pong", "tell")]
     told = zmq.Context().socket(zmq.SUB)
     told.setsockopt(zmq.SUBSCRIBE, b"")
@@ -33,6 +41,19 @@ def test_a_heart_is_heard_long_before_the_next_ping(monkeypatch, tmp_path):
         assert time.monotonic() < deadline, said
         if told.poll(100):
             said += b"".join(told.recv_multipart())
+
+
+def test_the_controller_is_one_process(ranks):
+    """A fork of it might inherit a lock that one of its threads holds."""
+    assert psutil.Process(ranks.cluster.controller).children() == []
+
+
+def test_without_its_heart_monitor_the_controller_ends():
+    done = subprocess.run(
+        [sys.executable, "-c", FAILS], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
 
 
 def test_an_engine_waits_for_its_connections(tmp_path):

@@ -2,14 +2,11 @@
 
 import socket
 import sys
-from types import SimpleNamespace
 
 import pytest
 import zmq
 from ipyparallel import util
-from ipyparallel.controller.app import IPController
 
-from course_utils.engines.forked_controller import fork_before_threads
 from course_utils.engines.ports import LOOPBACK, listen_at_once
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks are of Linux")
@@ -63,22 +60,3 @@ def test_other_addresses_are_bound_as_ever(chosen, context):
         two.connect(f"tcp://{LOOPBACK}:{port}")
         two.send(b"hello")
         assert one.poll(WAIT)
-
-
-@pytest.mark.quick
-def test_the_heart_monitor_is_forked_before_there_are_threads(monkeypatch):
-    order = []
-
-    def start(self):
-        for child in self.children:
-            child.start()
-        self.heartmonitor_process.start()
-
-    monkeypatch.setattr(IPController, "start", start)
-    fork_before_threads()
-    app = SimpleNamespace(
-        children=[SimpleNamespace(start=lambda: order.append("thread"))],
-        heartmonitor_process=SimpleNamespace(start=lambda: order.append("fork")),
-    )
-    IPController.start(app)
-    assert order == ["fork", "thread"]
