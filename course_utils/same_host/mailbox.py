@@ -2,7 +2,8 @@
 
 Each rank has a mailbox, which the others map: a count of the messages it has written,
 and two places for a message, used in turn. It writes the message, then the count. The
-last rank to do so wakes the others, which sleep until then.
+last rank to do so wakes the others, which sleep until then. Before that they look again
+and again for a moment, a longer one where each has a core: being woken takes longer.
 
 A sleep that lasts longer than `DOZE` goes on in gloo: the rank notes so in its own
 mailbox, where the writer finds it, and waits for a message of no content. So whatever
@@ -17,6 +18,7 @@ the two stands a `fence`, or a call of the system.
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -27,7 +29,8 @@ from torch import distributed as dist
 from course_utils.same_host import futex
 
 ROOM = 8192  # bytes of a message
-SPIN = 5e-6  # seconds in which it looks again and again before that
+SPIN = 5e-6  # seconds in which it looks again and again before it sleeps
+LONG_SPIN = 50e-6  # the same, where there is a core for each rank of the world
 DOZE = 20e-3  # seconds that it sleeps before it does so in gloo
 WORD, LINE = 8, 64  # bytes, of a count and of a cache line
 SLEEPS, HEARD = 0, 1  # notes for another rank: until which message, how often woken
@@ -47,8 +50,9 @@ class Mailbox:
     """The mailboxes of ranks on one host, as one of them sees it.
 
     ranks: by place, which rank of the group; me: the place of this one; others: those
-    of the others; made: how many messages it has written; tag: of what wakes, which no
-    other mailbox of the group may have: one that wakes late would wake the wrong one.
+    of the others; made: how many messages it has written; spin: see `SPIN`; tag: of
+    what wakes, which no other mailbox of the group may have: one that wakes late would
+    wake the wrong one.
     """
 
     def __init__(
@@ -56,6 +60,8 @@ class Mailbox:
     ) -> None:
         self.me, self.made, self.ranks, self.tag = me, 0, ranks, tag
         size, begin, step = len(maps), head(len(maps)), LINE // WORD
+        cores = len(os.sched_getaffinity(0))
+        self.spin = LONG_SPIN if dist.get_world_size() <= cores else SPIN
         self.others = [(me + i) % size for i in range(1, size)]
         words = [one[:begin].cast("q") for one in maps]
         self.counts = [one[:1] for one in words]
@@ -127,7 +133,7 @@ class Mailbox:
         """Wait for all, who come soon; tell whether they have."""
         met, now, begin = self.met, time.perf_counter, time.perf_counter()
         while met[0] < made:
-            if now() > begin + SPIN:
+            if now() > begin + self.spin:
                 break
         while (seen := met[0]) < made:
             if now() > begin + DOZE:

@@ -1,5 +1,6 @@
 """What the ranks of `test_mailbox.py` run."""
 
+import os
 import random
 import time
 
@@ -21,6 +22,15 @@ def told(row):
 def box(group=None, user="tests"):
     """The mailbox of a group for these tests."""
     return mailbox_of(group or dist.group.WORLD, user, told)
+
+
+def spin_on(cores):
+    """How long a mailbox looks again on a machine of so many cores, in seconds."""
+    known, os.sched_getaffinity = os.sched_getaffinity, lambda _: range(cores)
+    try:
+        return box(user=f"on {cores} cores").spin
+    finally:
+        os.sched_getaffinity = known
 
 
 def letter(rank, call, size):

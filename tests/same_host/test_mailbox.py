@@ -17,13 +17,20 @@ pytestmark = pytest.mark.skipif(
 CALLS = (Path(__file__).parent / "mailbox_calls.py").read_text()
 
 
-@pytest.fixture(scope="module")
-def three():
-    """Return three ranks that share a mailbox."""
+@pytest.fixture(scope="module", params=["SPIN", "LONG_SPIN"])
+def three(request):
+    """Return three ranks that share a mailbox, and look again for so long."""
     with launch(3, guard=False) as ranks:
         ranks.view.execute(CALLS, block=True)
         assert ranks.run(eval, "isinstance(box(), mailbox.Mailbox)") == [True] * 3
+        ranks.run(exec, f"box().spin = mailbox.{request.param}")
         yield ranks
+
+
+@pytest.mark.parametrize(("cores", "spin"), [(2, "SPIN"), (3, "LONG_SPIN")])
+def test_it_looks_again_for_longer_where_each_rank_has_a_core(three, cores, spin):
+    seen = three.run(eval, f"spin_on({cores}) == mailbox.{spin}")
+    assert seen == [True] * 3
 
 
 def test_every_message_is_of_its_call(three):
