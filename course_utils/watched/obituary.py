@@ -44,8 +44,12 @@ def publish(left: dict[str, Any], ending: str, options: Options) -> None:
 
 
 def until_written(board: Board, text: str) -> None:
-    """Wait until the ranks that are alive have written a report, but not for long."""
-    limit = time.monotonic() + TOGETHER
+    """Wait until the ranks that are alive have written a report, but not for long.
+
+    Longer than they wait for each other: where a rank was killed, Slurm ends the
+    others as soon as this process has ended, too.
+    """
+    limit = time.monotonic() + 2 * TOGETHER
     while time.monotonic() < limit:
         kinds = [state["kind"] for state in board.everyone().values()]
         alive = board.world_size - sum(kind in ("died", "finished") for kind in kinds)

@@ -94,7 +94,8 @@ def test_srun_rank_0_leaves_early(lab, slurm):
     ],
 )
 def test_srun_one_rank_ends(lab, slurm, fault, report):
-    assert srun(lab, slurm, fault, 29412).count(report) >= 3
+    said = srun(lab, slurm, fault, 29412)
+    assert said.count(report) >= 3, said
 
 
 def test_srun_has_to_be_told_where_to_meet(lab, slurm):
