@@ -81,6 +81,12 @@ def test_torch_is_the_one_the_course_was_measured_with():
     assert not [name for name in PINS if CUDA.fullmatch(name)]
 
 
+def test_who_reads_a_notebook_builds_no_parser_first():
+    """As rfc3987-syntax does when it is imported, for a second. jsonschema imports it
+    wherever it is there, nbformat jsonschema, and JupyterLab and nbval both."""
+    assert PINS.keys().isdisjoint({"rfc3987-syntax", "lark"})
+
+
 @pytest.mark.parametrize("wanted", WANTED, ids=str)
 def test_pins_lie_in_the_ranges_of_the_project(wanted):
     assert PINS[canonicalize_name(wanted.name)] in wanted.specifier
