@@ -8,6 +8,7 @@ import pytest
 import worlds
 from cells import Cells, prepare
 from fault_rows import PATIENCE
+from halves import other_half
 
 from course_utils import launch
 from course_utils.world.ranks import Ranks
@@ -25,11 +26,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what is for a release, where no seed of one is asked for."""
-    if os.environ.get("SEEDS") == "0":
-        left = [item for item in items if item.get_closest_marker("release")]
-        items[:] = [item for item in items if item not in left]
-        config.hook.pytest_deselected(items=left)
+    """Leave out what is for a release, where no seed of one is asked for, and one half
+    of what is long, where a `HALF` is."""
+    no_release, half = os.environ.get("SEEDS") == "0", os.environ.get("HALF")
+    long = {item.path for item in items if item.get_closest_marker("soak")}
+    modules = other_half(long, int(half)) if half else set()
+
+    def is_left_out(item: pytest.Item) -> bool:
+        if no_release and item.get_closest_marker("release"):
+            return True
+        return item.path in modules and item.get_closest_marker("soak") is not None
+
+    left = [item for item in items if is_left_out(item)]
+    items[:] = [item for item in items if not is_left_out(item)]
+    config.hook.pytest_deselected(items=left)
 
 
 @pytest.fixture(scope="module")

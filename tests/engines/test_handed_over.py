@@ -72,6 +72,7 @@ def listening_outside(processes: list[psutil.Process]) -> list:
     ]
 
 
+@pytest.mark.soak
 @mpi_ranks.NEEDED
 def test_mpi_launcher():
     before = worlds.family()

@@ -6,7 +6,7 @@ from pathlib import Path
 import mpi_ranks
 import pytest
 
-pytestmark = mpi_ranks.NEEDED
+pytestmark = [mpi_ranks.NEEDED, pytest.mark.soak]
 CALLS = Path(__file__).with_name("calls.py")
 COMPARED = (
     "moves",

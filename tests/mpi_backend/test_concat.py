@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from course_utils import launch
 
-pytestmark = mpi_ranks.NEEDED
+pytestmark = [mpi_ranks.NEEDED, pytest.mark.soak]
 ORACLE = Path(__file__).parents[1].joinpath("concat_oracle.py").read_text()
 generated = settings(
     max_examples=40,

@@ -77,6 +77,7 @@ def test_stuck_in_a_group_of_gloo(world, cells):
     mended(cells, world, [])
 
 
+@pytest.mark.soak
 def test_interrupted(world, cells):
     text = cells.interrupted("dist.barrier() if rank else time.sleep(60)", after=1)
     assert "[ranks 1–3] waited in barrier" in text or "wait in barrier" in text
@@ -84,6 +85,7 @@ def test_interrupted(world, cells):
     mended(cells, world, [])
 
 
+@pytest.mark.soak
 def test_rank_is_killed_and_all_are_new(world, cells):
     before = dict(world.pids)
     assert "[rank 1] died" in cells.report(KILL)

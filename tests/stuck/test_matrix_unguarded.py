@@ -9,6 +9,8 @@ from cells import Cells
 from fault_matrix import cases, happen
 from fault_rows import Row
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.mark.parametrize(("size", "row"), cases(guard=False))
 def test_fault(world_of, cells: Cells, size: int, row: Row):

@@ -94,7 +94,7 @@ def jobs(tmp_path_factory) -> Iterator[Jobs]:
     running.close()
 
 
-@pytest.mark.parametrize("guard", ["", "--guard"])
+@pytest.mark.parametrize("guard", ["", pytest.param("--guard", marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", SLOW)
 def test_nothing_is_reported(jobs, name, guard):
     script = f"{HEAD}{SLOW[name]}dist.destroy_process_group()\nprint('done')\n"
